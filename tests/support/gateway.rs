@@ -1,4 +1,4 @@
-//! A plain HTTP address before the real API server, at which a test sees and changes the requests of a process.
+//! A plain HTTP server in front of the real API server, in which a test observes and changes the requests of a process.
 
 use std::net::Ipv4Addr;
 
@@ -35,7 +35,7 @@ pub(crate) async fn open(router: Router) -> NamedTempFile {
 pub(crate) async fn forward(client: &Client, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, LONGEST_BODY).await.unwrap().to_vec();
-    // The server rejects two credentials, and the client has its own user agent.
+    // The server rejects a request with two credentials, and the client adds its own user agent.
     let mut passed = Request::builder().method(head.method).uri(head.uri);
     if let Some(kind) = head.headers.get("content-type") {
         passed = passed.header("content-type", kind);

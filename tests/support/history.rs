@@ -1,5 +1,5 @@
-//! Every version of the objects of a kind, from a watch: it includes a state that lasted for a millisecond. All objects of
-//! one API server share the count of versions, so versions of two kinds have one order.
+//! Every version of the objects of a kind, from a watch. It includes states that lasted only for a millisecond. All
+//! objects of one API server share one counter of versions, so versions of two kinds can be ordered.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 pub(crate) struct History<K>(Arc<Mutex<Vec<K>>>);
 
 impl<K: Resource + Clone + Debug + DeserializeOwned + Send + 'static> History<K> {
-    /// Records from now on, for as long as a watch lasts, which is some minutes.
+    /// Records all versions from now on, until the watch ends after some minutes.
     pub(crate) async fn of(api: Api<K>) -> Self {
         let now = api.list(&ListParams::default()).await.unwrap();
         let watch = api.watch(&WatchParams::default(), &now.metadata.resource_version.unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! An HTTP client that needs no library: one request on a connection of its own.
+//! An HTTP client without a library. Each request has its own connection.
 
 #![allow(dead_code, reason = "each test binary needs some of it")]
 
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// An answer in full.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,

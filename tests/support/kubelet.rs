@@ -1,4 +1,5 @@
-//! A container as a kubelet runs it: its variables from the fields of its pod, and its arguments from both.
+//! What a kubelet does with a container: takes its environment variables from the fields of its pod, and expands them
+//! in its arguments.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, ResourceExt as _};
 
-/// A pod of the Deployment of this name, under another name; not created yet.
+/// A pod of the Deployment `deployment`, with the name `name`. The pod is not created yet.
 pub(crate) async fn pod_of(plane: &ControlPlane, namespace: &str, deployment: &str, name: &str) -> Pod {
     let deployment = Api::<Deployment>::namespaced(plane.admin(), namespace).get(deployment).await.unwrap();
     let template = deployment.spec.unwrap().template;
@@ -17,7 +18,7 @@ pub(crate) async fn pod_of(plane: &ControlPlane, namespace: &str, deployment: &s
     pod
 }
 
-/// The variables of a container of this pod.
+/// The environment variables of a container of this pod.
 pub(crate) fn environment(container: &Container, pod: &Pod) -> BTreeMap<String, String> {
     let field = |path: &str| match path {
         "metadata.name" => pod.name_any(),
@@ -37,7 +38,7 @@ pub(crate) fn environment(container: &Container, pod: &Pod) -> BTreeMap<String, 
     variables.collect()
 }
 
-/// An argument with the variables that it names.
+/// An argument, with the variables in it expanded.
 pub(crate) fn expand(argument: &str, environment: &BTreeMap<String, String>) -> String {
     let name = |text: String, (name, value): (&String, &String)| text.replace(&format!("$({name})"), value);
     environment.iter().fold(argument.to_owned(), name)

@@ -1,4 +1,4 @@
-//! The commands of a page of the documentation.
+//! The commands on a page of the documentation.
 
 /// The commands in the blocks marked `console`, each with the lines of output that the page shows.
 pub(crate) fn commands(page: &str) -> Vec<(&str, Vec<&str>)> {

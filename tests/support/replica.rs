@@ -1,7 +1,7 @@
 //! Replicas of a component as processes, and their reports: lines as `hustings campaign -o json` prints them.
 //!
-//! The terms are taken from these lines only, so the tests find two leaders at once whatever the Lease shows. All processes
-//! read the same clock, so their times can be compared.
+//! The terms come only from these lines, so the tests detect two leaders at once whatever the Lease shows. All
+//! processes read the same clock, so their times are comparable.
 
 #![allow(dead_code, reason = "each test binary needs some of it")]
 
@@ -39,18 +39,18 @@ pub(crate) struct Line {
     pub(crate) message: String,
 }
 
-/// One term by a replica's own reports.
+/// One term, according to the replica's own reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Term {
     pub(crate) name: String,
     /// `None` for a replica of client-go.
     pub(crate) token: Option<u64>,
     pub(crate) from: Timestamp,
-    /// `None` while it lasts.
+    /// When it ended; `None` while it lasts.
     pub(crate) until: Option<Timestamp>,
 }
 
-/// From when to when a replica was frozen.
+/// When a replica was frozen.
 #[derive(Clone, Debug)]
 pub(crate) struct Frozen {
     pub(crate) name: String,
@@ -97,20 +97,21 @@ impl Replica {
         terms
     }
 
-    /// Whether it leads, by its own reports.
+    /// Whether it leads, according to its own reports.
     pub(crate) fn leads(&self) -> bool {
         self.terms().last().is_some_and(|term| term.until.is_none())
     }
 }
 
-/// Fails if two of the replicas ever led at once, or if a token was not greater than the one before. Returns all terms in
-/// order. `killed` has the ends of processes that could not report them.
+/// Fails if two of the replicas ever led at once, or if a token was not greater than the one before. Returns all terms
+/// in order. `killed` contains the ends of processes that could not report them.
 pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Timestamp)]) -> Vec<Term> {
     assert_one_awake_at_a_time(replicas, killed, &[])
 }
 
-/// The same if some replicas were frozen past their leases. A term counts as over from the freeze on if the replica's first
-/// report after it resumes is the end of the term. Otherwise the term counts in full.
+/// Like [`assert_one_at_a_time`], if some replicas were frozen for longer than their leases. If a replica's first
+/// report after the freeze is the end of its term, the term counts only until the freeze. Otherwise the whole term
+/// counts.
 pub(crate) fn assert_one_awake_at_a_time(
     replicas: &[&Replica],
     killed: &[(&str, Timestamp)],
@@ -140,7 +141,7 @@ pub(crate) fn assert_one_awake_at_a_time(
     terms
 }
 
-/// The lines of JSON in a log, without a last line that is incomplete.
+/// The lines of JSON in a log, without an incomplete last line.
 pub(crate) fn json_lines(log: &str) -> impl DoubleEndedIterator<Item = &str> {
     let whole = log.rfind('\n').map_or("", |end| &log[..end]);
     whole.lines().filter(|line| line.starts_with('{'))
@@ -152,7 +153,7 @@ pub(crate) fn logged_address(log: &str, message: &str) -> Option<SocketAddr> {
     lines.rfind(|line| line["message"] == message)?["address"].as_str()?.parse().ok()
 }
 
-/// Applies a file of the repository as its reader would.
+/// Applies a file of the repository with kubectl, as a reader would.
 pub(crate) async fn apply(plane: &ControlPlane, file: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let applied = plane.kubectl(["apply", "--filename", file.to_str().unwrap()]).await.unwrap();
@@ -170,7 +171,7 @@ pub(crate) async fn install_chart(plane: &ControlPlane, flags: &[&str]) {
     install_chart_at(plane, &Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings"), flags).await;
 }
 
-/// The same with the chart in the folder `chart`.
+/// Like [`install_chart`], with the chart in the folder `chart`.
 pub(crate) async fn install_chart_at(plane: &ControlPlane, chart: &Path, flags: &[&str]) {
     let arguments =
         ["install", "hustings", chart.to_str().unwrap(), "--namespace=hustings-system", "--create-namespace"];
@@ -192,10 +193,10 @@ pub(crate) async fn controller_command(plane: &ControlPlane, pod: &str, flags: &
     command
 }
 
-/// The first argument with which an example behaves as the binary, which `cargo run --example` does not build.
+/// With this first argument, an example behaves like the binary, which `cargo run --example` does not build.
 pub(crate) const AS_HUSTINGS: &str = "--as-hustings";
 
-/// Runs this process as the binary, if an example started itself with that argument.
+/// Runs this process as the binary, if the first argument is [`AS_HUSTINGS`].
 pub(crate) fn run_as_hustings() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let program = arguments.next()?;
@@ -244,17 +245,17 @@ pub(crate) async fn lease(plane: &ControlPlane, namespace: &str, name: &str) -> 
     serde_json::to_value(leases.get_opt(name).await.unwrap()).unwrap()
 }
 
-/// The token that a Lease carries.
+/// The token of a Lease.
 pub(crate) fn token(lease: &Value) -> &str {
     lease["metadata"]["annotations"]["hustings.io/token"].as_str().unwrap_or_default()
 }
 
-/// Repeats a query until it has a result, and fails with `context` after too long.
+/// Repeats a query until it has a result. Fails with `context` after too long a time.
 pub(crate) async fn until<T>(what: &str, context: impl Fn() -> String, ask: impl AsyncFn() -> Option<T>) -> T {
     until_within(PATIENCE, what, context, ask).await
 }
 
-/// The same with a limit of its own.
+/// Like [`until`], with another limit.
 pub(crate) async fn until_within<T>(
     limit: Duration,
     what: &str,

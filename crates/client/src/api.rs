@@ -1,7 +1,7 @@
 //! The objects on the wire: LeaseCandidate, Lease, and the names that Hustings writes into both.
 //!
-//! Reading never fails (see [`ReadLease`], [`ReadCandidate`] and [`ReadNativeCandidate`]). Writing uses merge patches
-//! with only the fields that the writer owns.
+//! Reading never fails: see [`ReadLease`], [`ReadCandidate`] and [`ReadNativeCandidate`]. Writes are merge patches that
+//! contain only the fields that the writer owns.
 
 pub mod names;
 

@@ -1,7 +1,7 @@
 //! The clocks of a process. Every caller passes them in, so that a test can control them.
 //!
-//! The validity of a term is measured by a clock that counts the time of a suspension. Timers stop during a suspension.
-//! So no code relies on whether a timer has fired; it reads the clock again.
+//! The clock that measures the validity of a term counts the time of a suspension, but timers stop during a suspension.
+//! So code never relies on a timer alone: it reads the clock again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use hustings_core::model::{Moment, Now, WireTime};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long a timer may run before the clock is read again. After a suspension, nothing is late by more than this.
+/// How long a timer may run before the clock is read again. After a suspension, a sleep ends late by at most this.
 const LONGEST_TIMER: Duration = Duration::from_secs(1);
 
 /// The kernel's clock behind [`SystemClock::now`].
@@ -25,7 +25,7 @@ pub trait Clock: Send + Sync + 'static {
     /// The local clock. It never runs backwards, and counts the time of a suspension.
     fn now(&self) -> Moment;
 
-    /// The wall clock. Its values are written into objects, and compared with what this process itself wrote.
+    /// The wall clock. Its values are written into objects, and compared only with times that this process wrote.
     fn wall(&self) -> WireTime;
 
     /// Completes at `moment`, or as soon as possible afterwards.
@@ -45,7 +45,7 @@ impl SystemClock {
     /// Whether [`Clock::now`] counts the time of a suspension. On Linux it does.
     pub const COUNTS_SUSPENSION: bool = !matches!(LOCAL, ClockId::Monotonic);
 
-    /// Returns the machine's clocks in the form in which they are passed in.
+    /// Returns the machine's clocks as a shared [`Clock`].
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self)
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_sleep_ends_when_the_clock_says_so_and_not_before() {
+    async fn a_sleep_ends_when_the_clock_has_reached_its_end_and_not_before() {
         let clock = SystemClock;
         let end = clock.now().after(Duration::from_millis(30));
         clock.sleep_until(end).await;

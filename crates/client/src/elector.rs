@@ -1,4 +1,4 @@
-//! One elector: building it, its campaign, and the task that carries the campaign out.
+//! One elector: its builder, its campaign, and the task that carries the campaign out.
 
 pub(crate) mod builder;
 pub(crate) mod campaign;

@@ -1,4 +1,4 @@
-//! Each error names its Lease or object and its remedy, and says whether a retry can help.
+//! Tests of error messages. Each error names its Lease or object and the remedy, and whether a retry can help.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::work::gate::{GateError, InvalidGate};
 use crate::{CampaignError, Fence, InvalidElector, InvalidTiming, Obstacle, Problem};
 
 #[test]
-fn an_error_of_a_request_says_whether_to_read_to_wait_or_to_repair() {
+fn an_error_of_a_request_tells_whether_to_read_to_wait_or_to_repair() {
     let status =
         |code, message: &str| Box::new(kube::Error::Api(Box::new(Status::failure(message, "").with_code(code))));
     let unreachable = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
@@ -53,7 +53,7 @@ fn a_request_that_was_not_sent_has_no_effect_and_one_without_an_answer_may_have_
 }
 
 #[test]
-fn an_error_of_the_gate_names_the_lease_and_says_what_is_known_of_the_write() {
+fn an_error_of_the_gate_names_the_lease_and_the_outcome_of_the_write() {
     let lease = || Arc::<str>::from("n/l");
     for (error, text) in [
         (
@@ -109,7 +109,7 @@ fn an_error_of_the_gate_names_the_lease_and_says_what_is_known_of_the_write() {
 }
 
 #[test]
-fn each_problem_of_an_elector_says_what_to_set_instead() {
+fn each_problem_of_an_elector_names_its_remedy() {
     let wrong = |text: &str| text.to_owned();
     let seconds = Duration::from_secs;
     for (problem, text) in [

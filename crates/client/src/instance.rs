@@ -1,15 +1,14 @@
 //! The identity of an elector instance, so that a restarted container takes its own Lease back at once.
 //!
 //! A session `POD-UID.CONTAINER.NETNS.RANDOM` promises that its instance holds an exclusive lock for its whole life.
-//! The lock is an abstract Unix socket, named after pod, container, network namespace and Lease. The kernel removes it
-//! with the last process that has it open. So the holder of the lock knows that all earlier instances with the same
-//! first three parts are dead. It need not wait for their Lease to expire. Without the lock, the session is RANDOM
-//! alone: its instance reclaims no Lease, and no other instance reclaims its Lease.
+//! The lock is an abstract Unix socket, named after pod, container, network namespace and Lease. The kernel removes the
+//! socket when no process has it open any more. So the holder of the lock knows that all earlier instances with the
+//! same first three parts are dead, and need not wait for their Lease to expire. Without the lock, the session is only
+//! RANDOM: its instance reclaims no Lease, and no other instance reclaims its Lease.
 //!
-//! The lock exists in one network namespace, and the inode number of a namespace is valid on one machine. Only the UID
-//! of the pod, which is unique in the world, keeps two machines apart: without it there is no lock. A container without
-//! a known name is called `-`. Two such containers in one pod share the name of the lock, so that only one of them
-//! holds it.
+//! The lock exists in one network namespace, and the inode number of a namespace is unique only on one machine. The
+//! globally unique UID of the pod distinguishes machines: without it there is no lock. A container without a known name
+//! is called `-`. Two such containers in one pod share the name of the lock, so only one of them can hold it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -19,8 +18,8 @@ use std::sync::Arc;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{Resource, getrlimit};
 
-/// The name that stands for an unknown name of the container. No container has it, so no end of a container is evidence
-/// that the holder is dead.
+/// The container name to pass if the name is unknown. No container has this name, so the end of a container is never
+/// evidence that the holder is dead.
 pub const UNKNOWN_CONTAINER: &str = "-";
 
 /// The length of a DNS label, such as the name of a container. Every UID is shorter.
@@ -37,9 +36,9 @@ pub(crate) struct Instance {
     pub(crate) lock: Option<InstanceLock>,
 }
 
-/// The lock that keeps other instances from reclaiming this instance's Lease. It is held as long as any clone lives, or
-/// any process that inherited it. Let a process inherit it if that process may continue to work after this one has
-/// died.
+/// The lock that keeps other instances from reclaiming this instance's Lease. It is held as long as a clone of this
+/// value or a process that inherited the lock exists. Let a process inherit it if that process may continue to work
+/// after this process has died.
 #[derive(Clone, Debug)]
 pub struct InstanceLock(Arc<UnixDatagram>);
 
@@ -84,7 +83,10 @@ impl Instance {
 
 impl InstanceLock {
     /// Lets every process started from now on inherit the lock. No other instance reclaims the Lease while such a
-    /// process lives, even if this one dies.
+    /// process lives, even if this process dies.
+    ///
+    /// # Errors
+    /// Fails if the flags of the file descriptor cannot be changed.
     pub fn let_children_inherit(&self) -> io::Result<()> {
         let flags = fcntl_getfd(self)?;
         Ok(fcntl_setfd(self, flags.difference(FdFlags::CLOEXEC))?)
@@ -105,20 +107,20 @@ fn leaves_room(new: RawFd, limit: Option<u64>) -> bool {
     u64::try_from(new).is_ok_and(|new| new < limit / 2)
 }
 
-/// Every version of every program must compute the same name. A hash replaces a long name. Two instances with equal
-/// hashes share one lock, and one of them has none.
+/// The name of the lock's socket. Every version of every program must compute the same name. A hash replaces a long
+/// name. If two instances have equal hashes, only one of them gets the lock.
 fn lock_name(instance: &str, lease: &str) -> String {
     let name = format!("hustings/{instance}/{lease}");
     if name.len() <= MOST_NAME_BYTES { name } else { format!("hustings/{:016x}", fnv1a(name.as_bytes())) }
 }
 
-/// FNV-1a with 64 bits: the hash of the standard library may change between versions of Rust.
+/// FNV-1a with 64 bits. The hash of the standard library may change between versions of Rust.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The inode number of the network namespace of this thread, in which the thread also binds: threads of one process may
-/// differ.
+/// The inode number of this thread's network namespace, in which the thread also binds. Threads of one process may have
+/// different ones.
 #[cfg(target_os = "linux")]
 fn network_namespace() -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
@@ -156,7 +158,8 @@ pub(crate) mod tests {
         format!("{test}-{}", std::process::id())
     }
 
-    /// A test that starts a process gives that process, for a moment, a copy of all open files.
+    /// Whether a lock becomes free within a minute. A process that another test starts has, for a moment, a copy of all
+    /// open files.
     pub(crate) fn is_free_soon(instance: impl Fn() -> Instance) -> bool {
         let until = Instant::now() + Duration::from_mins(1);
         while Instant::now() < until {
@@ -185,7 +188,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_not_known_has_no_lock_and_containers_without_a_name_share_one() {
+    fn an_unknown_pod_has_no_lock_and_containers_without_a_name_share_one() {
         assert_eq!(Instance::new(None, Some("web"), "n/l", "ff").session, "ff");
         let pod = pod("unknown");
         let first = Instance::new(Some(&pod), None, "n/l", "ff");
@@ -215,7 +218,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_process_that_has_inherited_the_lock_keeps_it() {
+    fn a_process_that_inherits_the_lock_keeps_it() {
         let pod = pod("heir");
         let instance = || Instance::new(Some(&pod), None, "n/l", "ff");
         for inherits in [false, true] {

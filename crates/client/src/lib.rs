@@ -5,8 +5,8 @@
 //! the caller [disables that](ElectorBuilder::fallback). In direct mode there is neither a controller nor a candidate:
 //! a replica claims the Lease when it finds it free.
 //!
-//! No two replicas read [`Leadership::is_leader`] as true at the same instant, whatever the network and the clocks do.
-//! ARCHITECTURE.md states the premises, above all what other writers of the Lease must not do.
+//! [`Leadership::is_leader`] never returns true in two replicas at the same instant, whatever the network and the
+//! clocks do. ARCHITECTURE.md states the premises, above all what other writers of the Lease must not do.
 //!
 //! ```no_run
 //! use hustings_client::{Elector, lease_client};
@@ -45,11 +45,11 @@
 //! # Dependencies of your program
 //! A program that links this library makes two choices:
 //!
-//! - The Kubernetes version, as a feature of k8s-openapi. The build script of k8s-openapi fails without one, also when
+//! - The Kubernetes version, as a feature of k8s-openapi. Without it, the build script of k8s-openapi fails, also when
 //!   you build this package on its own.
-//! - The crypto provider of rustls, installed in `main`. The feature `ring` is on by default. For another one, turn the
-//!   default features off and enable `aws-lc-rs`, which needs cmake and a C compiler. A FIPS build also enables rustls'
-//!   feature `fips`.
+//! - The crypto provider of rustls, installed in `main`. The feature `ring` is on by default. To use aws-lc-rs instead,
+//!   turn the default features off and enable the feature `aws-lc-rs`, which needs cmake and a C compiler. For a FIPS
+//!   build, also enable rustls' feature `fips`.
 //!
 //! ```toml
 //! k8s-openapi = { version = "0.29", features = ["v1_34"] }
@@ -61,8 +61,8 @@
 //! ```
 //!
 //! - The feature `metrics` adds the metrics of all elections of the process to a prometheus-client registry.
-//! - The feature `crd` adds the CRD of LeaseCandidate and the types that define it. It brings in schemars and kube's derive
-//!   macros.
+//! - The feature `crd` adds the CRD of LeaseCandidate and the types that define it. It brings in schemars and kube's
+//!   derive macros.
 //!
 //! The pure package `hustings-core` makes the decisions. This package adds clocks, requests and handles.
 

@@ -31,7 +31,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::elector::telemetry::Observer;
 use crate::leadership::Leadership;
 
-/// From the latency of a nearby API server to the longest time that a request may take.
+/// The buckets range from the latency of a nearby API server to the longest time that a request may take.
 const RENEWAL_BUCKETS_SECONDS: [f64; 11] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0];
 
 /// The metrics of all elections of a process. Clones share them.
@@ -123,7 +123,8 @@ impl Collector for Metrics {
         // Clone the map, so that no elector waits for a scrape.
         let elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone();
 
-        // Leases of one name in several namespaces share client-go's label, and a series must not appear twice.
+        // client-go's label is only the name. Leases of one name in several namespaces share a series, which must not
+        // appear twice.
         let leading: BTreeSet<&str> =
             elections.iter().filter(|(_, election)| election.is_held()).map(|(lease, _)| name(lease)).collect();
         let names: BTreeSet<&str> = elections.keys().map(|lease| name(lease)).collect();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn several_elections_share_one_registry_and_show_what_the_clock_says_at_the_scrape() {
+    fn several_elections_share_one_registry_and_compare_the_validity_with_the_clock_at_the_scrape() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let clock = HandClock::at_seconds(100);

@@ -4,13 +4,13 @@
 //!
 //! - versions grow with every write of any object;
 //! - a write takes effect only on the version or the uid that it names;
-//! - a failure says whether the write may still take effect;
-//! - a watch may lag behind, but never reports anything untrue.
+//! - a failure tells whether the write may still take effect;
+//! - a watch may lag behind, but reports only versions that existed.
 //!
 //! [`ReferenceStore`] defines what each request does. In Kubernetes the store is [`Kubernetes`]; in tests it is
 //! [`MemoryStore`](crate::testing::MemoryStore). One contract test holds both to the same behaviour.
 //!
-//! The rest of this module serves programs that send other requests beside an elector's, as Hustings' controller does.
+//! The other items of this module are for programs that send further requests, as Hustings' controller does.
 
 pub(crate) mod connections;
 pub(crate) mod failure;
@@ -30,7 +30,7 @@ pub use kubernetes::{Kubernetes, is_missing, lacks_candidates, lease_client};
 /// The answer to a request: the object, or `None` after its deletion.
 pub type Answer = Result<Option<Object>, Failure>;
 
-/// What a watch of one object reports: each version that it observes, or `None` when the object is missing. The first
+/// The reports of a watch of one object: each version that it observes, or `None` when the object is missing. The first
 /// item is the current state. A watch may skip intermediate versions, never the latest. It never ends.
 pub type Versions<T> = BoxStream<'static, Option<T>>;
 
@@ -39,8 +39,8 @@ pub trait Store: Send + Sync + 'static {
     /// Executes a request in this namespace, whole or not at all. A read is live: its answer is not older than the
     /// sending of the request.
     ///
-    /// The store never repeats a request on its own, because repeating is a decision. A request that the caller drops
-    /// may still be executed.
+    /// The store never repeats a request: only the caller decides about that. If the caller drops the future, the
+    /// server may still execute the request.
     fn send<'a>(&'a self, namespace: &'a str, request: &'a Request) -> BoxFuture<'a, Answer>;
 
     /// Watches a Lease.
@@ -50,7 +50,7 @@ pub trait Store: Send + Sync + 'static {
     fn watch_candidate(&self, namespace: &str, name: &str) -> Versions<CandidateRecord>;
 }
 
-/// Returns what an answer means to the cores. They need no more of a failure than its effect on the objects.
+/// Converts an answer for the cores, which need to know only the effect of a failure on the objects.
 pub fn reply_of(answer: Answer) -> Reply {
     match answer {
         Ok(Some(object)) => Reply::Landed(object),
@@ -59,7 +59,7 @@ pub fn reply_of(answer: Answer) -> Reply {
     }
 }
 
-/// Returns the Lease of an answer to a request about a Lease.
+/// Returns the Lease in the answer to a request about a Lease.
 ///
 /// # Errors
 /// Returns the failure of the request. An answer about another object leaves the outcome unknown.
@@ -70,7 +70,7 @@ pub fn lease_of(answer: Answer) -> Result<LeaseRecord, Failure> {
     }
 }
 
-/// Returns the candidate of an answer to a request about a candidate.
+/// Returns the candidate in the answer to a request about a candidate.
 ///
 /// # Errors
 /// Returns the failure of the request. An answer about another object leaves the outcome unknown.

@@ -1,7 +1,7 @@
 //! Support for tests of programs that stand for election: an in-memory store, and a clock that a test can pause.
 //!
-//! Electors on one [`MemoryStore`] interact as in a cluster, but need none. While tokio's clock is paused (feature
-//! `test-util`), time advances as soon as every task waits. So a crash costs a test no more than a millisecond:
+//! Electors on one [`MemoryStore`] interact as in a cluster, but need no cluster. While tokio's clock is paused
+//! (feature `test-util`), time advances as soon as every task waits. So a test of a crash takes about a millisecond:
 //!
 //! ```
 //! use hustings_client::Elector;
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! An elector with a candidate waits for a controller. Here the test plays that part:
+//! An elector with a candidate waits for a controller. Here the test acts as the controller:
 //!
 //! ```
 //! # use hustings_client::Elector;
@@ -63,8 +63,8 @@ use crate::store::connections;
 use crate::store::kubernetes::lease_config;
 pub use crate::store::memory::MemoryStore;
 
-/// A client whose connections `connector` makes, with the behaviour and the bounds of a
-/// [`lease_client`](crate::lease_client). Use it for simulations of connections that break or go silent.
+/// Returns a client that gets its connections from `connector` and otherwise behaves like a
+/// [`lease_client`](crate::lease_client). Use it to simulate connections that break or go silent.
 pub fn client_over<C>(connector: C, namespace: &str) -> Client
 where
     C: Service<Uri, Error: Into<BoxError>, Future: Send + 'static> + Clone + Send + Sync + 'static,

@@ -1,7 +1,7 @@
 //! Watches of one named object, or of all objects of a kind in one namespace.
 //!
-//! A watch may lag behind, and may die silently; a listener polls when the watch has been silent. Each watch ends often
-//! enough for an apiserver to shed it.
+//! A watch may lag behind, and may die silently; a listener polls when the watch has been silent. Each watch ends after
+//! a minute, so that an overloaded API server loses its watches soon.
 
 use std::fmt::Debug;
 use std::future::ready;
@@ -26,7 +26,7 @@ use crate::store::failure::{LOG_INTERVAL, lacks_right, not_allowed, with_causes}
 /// How long a single watch request may last.
 const LONGEST_WATCH_SECONDS: u32 = 60;
 
-/// How many objects one page of a list has. The process holds that many complete objects at once, whatever their size.
+/// How many objects one page of a list has. The process keeps a whole page in memory, whatever the size of its objects.
 const PAGE_SIZE: u32 = 100;
 
 /// The minimum time between the beginnings of two watches.
@@ -35,8 +35,8 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The shortest pause after a failure.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(800);
 
-/// The longest pause after a failure. A ping that goes unseen in a pause is a lost election, and the elector does not
-/// poll while its other watch reports events.
+/// The longest pause after a failure. A candidate that does not observe a ping during a pause loses the election, and
+/// the elector does not poll while its other watch reports events.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long without a failure resets the pauses.
@@ -53,9 +53,10 @@ impl<K> Watched for K where
 {
 }
 
-/// Pauses after failures. Each is twice as long as the previous one, up to 5 s, minus a random part, so that replicas
-/// do not return together. Two minutes without a failure reset them. An event does not, because kube's watcher emits
-/// one as soon as it begins to list. A server that refuses to list would then get a request every second.
+/// The pauses after failures. Each pause is twice as long as the previous one, up to 5 s, minus a random part, so that
+/// replicas do not return together. Two minutes without a failure reset the pauses. An event does not reset them,
+/// because kube's watcher emits one as soon as it begins to list. If events reset them, a server that rejects lists
+/// would get a request every second.
 #[derive(Debug)]
 pub struct Pauses {
     shortest: Duration,
@@ -103,7 +104,7 @@ pub(crate) fn watch_namespace<K: Watched>(
     watch(client, namespace, watch_config(), format!("namespace {namespace}"), seed)
 }
 
-/// The length of every watch, and the page size of its lists. The caller may add a selector.
+/// Returns the configuration of every watch: its length and the page size of its lists. The caller may add a selector.
 pub fn watch_config() -> Config {
     Config::default().timeout(LONGEST_WATCH_SECONDS).page_size(PAGE_SIZE)
 }
@@ -116,7 +117,8 @@ fn watch<K: Watched>(
     seed: u64,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
     let objects = Api::<K>::namespaced(paced(named(client), namespace), namespace);
-    // One request instead of two. The rest is for servers without the feature gate WatchList.
+    // A streamed list needs one request instead of two. Servers without the feature gate WatchList need the second
+    // watcher.
     let streamed = watcher(objects.clone(), config.clone().streaming_lists());
     let events = streamed.take_while(|event| ready(!refuses_to_stream(event))).chain(watcher(objects, config));
     let pauses = Pauses::new(SHORTEST_PAUSE, StdRng::seed_from_u64(seed));
@@ -130,8 +132,8 @@ fn watch<K: Watched>(
 
 /// Returns a client like `client` that begins the watches of one stream at least a second apart.
 ///
-/// kube restarts a watch at once after an orderly end, and a stream may resume a broken one at once. Against a server
-/// or proxy that ends every watch at once, that would be a hot loop.
+/// kube restarts a watch at once after an orderly end, and may resume a broken one at once. If a server or proxy ends
+/// every watch at once, that would be a hot loop.
 pub fn paced(client: Client, namespace: &str) -> Client {
     let mut next = Instant::now();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -142,7 +144,7 @@ pub fn paced(client: Client, namespace: &str) -> Client {
             next = at + SHORTEST_WATCH;
         }
         async move {
-            // Sleeping until now takes a millisecond, and a long list has many requests.
+            // Even a sleep until now takes a millisecond, and a long list needs many requests.
             if at > now {
                 sleep_until(at).await;
             }
@@ -165,7 +167,7 @@ fn reason(error: &Error, resource: &str, namespace: &str) -> String {
     };
     match cause {
         Some(status) if lacks_right(status) => not_allowed(verb, resource, namespace),
-        // The whole Status would take three lines, with one of interest.
+        // The whole Status would take three lines, of which only one matters.
         Some(status) => format!("{} ({})", status.message, status.code),
         None => with_causes(error),
     }
@@ -185,7 +187,7 @@ impl LastFailure {
 }
 
 impl Pauses {
-    /// Creates pauses, the first of length `shortest`.
+    /// Creates pauses, of which the first has the length `shortest`.
     pub fn new(shortest: Duration, rng: StdRng) -> Self {
         Self { shortest, next: shortest, failed_at: None, rng }
     }

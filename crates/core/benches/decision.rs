@@ -1,7 +1,7 @@
-//! What one decision costs: `cargo bench -p hustings-core --bench decision`.
+//! The time that one decision takes: `cargo bench -p hustings-core --bench decision`.
 //!
-//! A decision is O(candidates of its Lease), but for the sorting. It is taken of a held Lease at rest, which is what a
-//! controller does nearly always, and of one whose holder has just renewed.
+//! Except for the sorting, a decision is O(candidates of its Lease). The benchmark measures decisions about a held
+//! Lease without news, which a controller makes most often, and decisions just after the holder has renewed.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark looks at the clock")]
 

@@ -1,6 +1,6 @@
 //! The controller's decisions: which candidate is elected.
 //!
-//! An [`Election`] holds what one controller knows of one Lease and of its candidates. The caller reports observations
+//! An [`Election`] holds what one controller knows about one Lease and its candidates. The caller reports observations
 //! ([`Election::observe`]) and carries out decisions ([`Election::decide`]). An election has no clock and sends
 //! nothing.
 //!

@@ -5,9 +5,9 @@
 //! the renew deadline, counted from the *sending* of a write that is known to have succeeded. Every other elector waits
 //! for the longer lease duration, counted from its *observation* of that write or of a later one.
 //!
-//! A term begins and is extended in one place only, `Elector::settle`. The condition: the newest version of the Lease
-//! belongs to this elector and shows exactly the renew time of one of its attempts. It does not matter whether the
-//! answer of a write, the watch or a read reveals that version.
+//! Only `Elector::settle` begins or extends a term. The condition: the newest version of the Lease belongs to this
+//! elector and shows exactly the renew time of one of its attempts. The version may come from the answer to a write,
+//! from the watch or from a read.
 
 mod attempts;
 mod candidate;
@@ -48,7 +48,7 @@ use writer::Writer;
 
 use crate::model::{Moment, Now, Observed, WireTime};
 
-/// The most notes that wait for the next decision.
+/// How many notes may wait for the next decision. Further notes are dropped.
 const MOST_NOTES: usize = 32;
 
 /// One elector instance: a state machine that can be cloned, compared and hashed.
@@ -161,7 +161,7 @@ impl Elector {
         if self.lease.view().version() != known {
             self.settle(now.moment);
         }
-        // The version that caused the conflict is known now: the watch has shown it, or a read has.
+        // The watch or a read has shown the version that caused the conflict.
         if !self.reader.is_needed() && self.writer.end_conflict() && self.writer.retries_at_once() {
             self.writer.allow_at(now.moment);
         }
@@ -203,8 +203,8 @@ impl Elector {
         self.lease.view().present()
     }
 
-    /// The other Lease for which the candidate with this elector's name stands. This elector then has no candidate,
-    /// because a candidate cannot change its Lease.
+    /// The other Lease for which the candidate with this elector's name stands; `None` if it stands for this Lease, or
+    /// was not observed. A candidate cannot change its Lease, so this elector then has no candidate.
     pub fn candidate_stands_for(&self) -> Option<&str> {
         self.candidate.as_ref()?.stands_elsewhere()
     }

@@ -1,9 +1,9 @@
 //! The pure rules of Hustings: who is elected, and who may lead.
 //!
 //! This package contains two state machines. An [`election::Election`] decides for a controller which candidate gets a
-//! Lease. An [`elector::Elector`] decides for a process when it may lead. No other code of Hustings decides that. Both
-//! are free of I/O: they have no clock, do not wait, draw no random number and know no API. The `clippy.toml` of this
-//! package enforces that.
+//! Lease. An [`elector::Elector`] decides for a process when it may lead. No other code of Hustings decides either.
+//! Both are free of I/O: they read no clock, never wait, draw no random number and know no API. The `clippy.toml` of
+//! this package enforces that.
 //!
 //! # The driver
 //!
@@ -15,18 +15,18 @@
 //!
 //! It must keep these rules:
 //!
-//! - Every call gets the current [`model::Now`]. Its local clock never runs backwards and counts suspended time. The wall
-//!   clock is only written into objects and displayed.
-//! - **Order**: an elector's `leading` must be in force before any of the decision's actions begins. Its actions are
-//!   carried out in their order; a request need not be answered before the next one is sent. The actions of an election
-//!   may run concurrently.
+//! - Every call gets the current [`model::Now`]. Its local clock never runs backwards and counts suspended time. The
+//!   wall clock is only written into objects and displayed.
+//! - **Order**: an elector's `leading` must be in force before any of the decision's actions begins. The driver carries
+//!   out an elector's actions in their order; it need not wait for an answer before it sends the next request. It may
+//!   carry out the actions of an election concurrently.
 //! - **Sending times**: the validity of a term and the value of an answer count from the sending of the request. An
-//!   elector takes the time of its decision as that of sending, and names each request with an
+//!   elector takes the time of its decision as the time of sending, and names each request with an
 //!   [`elector::AttemptId`]. A later sending is safe, an earlier one is impossible. An answer to an election carries
 //!   `sent`, a moment not after the request left the process: see [`election::Source`].
-//! - **Deadlines**: every request has one. Without an answer by then, the driver reports a failure, for a write
-//!   [`Outcome::Unknown`](elector::Outcome::Unknown) or [`Failed`](election::Observation::Failed). The write may still
-//!   take effect.
+//! - **Deadlines**: every request has a deadline. If no answer has arrived by then, the driver reports a failure. For a
+//!   write, that is [`Outcome::Unknown`](elector::Outcome::Unknown) or [`Failed`](election::Observation::Failed): the
+//!   write may still take effect.
 //! - Every update and every deletion is conditional on the version or the uid that its action names.
 //!
 //! # Example

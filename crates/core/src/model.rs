@@ -1,7 +1,7 @@
 //! The vocabulary that both cores share: versions, times, the content of a Lease and of its candidates, and the
 //! requests to the store that keeps them.
 //!
-//! Every type here is total: each possible content of an object has a defined reading. No object can stop an election.
+//! Every type here is total: it represents each possible content of an object. No object can stop an election.
 
 mod acts;
 mod candidate;

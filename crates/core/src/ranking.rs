@@ -1,8 +1,9 @@
 //! Which of two candidates is better, and by which strategy. Every process gets the same answer.
 //!
-//! The order is strict and total: damped candidates last, of these the earliest loss first; then priority (high first),
-//! emulation version (low first), binary version (low first), creation time, name, kind. Only priority and versions are
-//! *merits*, which may depose a live holder. The rest decides only between candidates for a free Lease.
+//! The order is strict and total. Damped candidates come last; of these, the earliest loss comes first. The further
+//! criteria are priority (high first), emulation version (low first), binary version (low first), creation time, name
+//! and kind. Only priority and versions are *merits*: for them, a live holder is asked to hand over. The rest decides
+//! only between candidates for a free Lease.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -57,7 +58,7 @@ pub enum Rule {
 }
 
 impl Rank {
-    /// The rank of an admissible candidate. Without an emulation version, its binary version takes that place.
+    /// The rank of an admissible candidate. Without an emulation version, its binary version is used instead.
     pub fn new(standing: &Standing, record: &CandidateRecord) -> Self {
         Self {
             priority: standing.priority,
@@ -68,7 +69,7 @@ impl Rank {
         }
     }
 
-    /// Whether this candidate is better than a holder by merit, so that the holder has to hand over.
+    /// Whether this candidate is better than the holder by merit, so that the holder must hand over.
     pub fn is_better_than_holder(&self, holder: &Self) -> bool {
         self.merit(holder) == Ordering::Less
     }
@@ -115,7 +116,7 @@ impl Criterion {
         matches!(self, Self::Exclusion | Self::Pin | Self::Transfer)
     }
 
-    /// Whether this criterion may depose a live holder.
+    /// Whether a live holder must hand over to a candidate that is better by this criterion.
     pub const fn is_merit(self) -> bool {
         matches!(self, Self::Priority | Self::EmulationVersion | Self::BinaryVersion)
     }
@@ -149,8 +150,11 @@ impl Rule {
         rule
     }
 
-    /// Whether a candidate may be elected by this rule. [`Strategy::OldestEmulationVersion`] needs the emulation
-    /// version of every candidate, even of one that asks for another strategy.
+    /// Checks whether a candidate may be elected by this rule.
+    ///
+    /// # Errors
+    /// [`Strategy::OldestEmulationVersion`] needs the emulation version of every candidate, even of one that asks for
+    /// another strategy. Returns [`Inadmissible::EmulationVersionMissing`] if it is missing.
     pub fn admits(&self, standing: &Standing) -> Result<(), Inadmissible> {
         match (self, &standing.emulation_version) {
             (Self::Ours, None) => Err(Inadmissible::EmulationVersionMissing),

@@ -3,9 +3,9 @@
 //! Kubernetes' controller, a part of each kube-apiserver, elects while it holds the Lease `leader-election-controller`.
 //! Two controllers that elect would undo each other's writes. So Hustings elects only in these cases:
 //!
-//! - Nobody holds that Lease, as on a server without the feature gate. Hustings then holds nothing.
+//! - No program holds that Lease, as on a server without the feature gate. Hustings does not take it then.
 //! - The stand-in is on, and the leading Hustings controller holds the Lease in place of Kubernetes' controller. It
-//!   overwrites the live holder once, and elects after that holder must have noticed.
+//!   overwrites the live holder once. It elects as soon as that holder must have noticed the loss.
 //!
 //! Like an election, this is pure: the caller reads the Lease periodically, and carries out each [`Decision`].
 
@@ -14,19 +14,19 @@ use std::time::Duration;
 
 use crate::model::{LeaseRecord, Moment, Now, Observed, WireTime};
 
-/// How long the Lease lasts that Hustings holds, in seconds. Kubernetes' controller is back that long after Hustings is
-/// gone.
+/// The duration of the Lease while Hustings holds it, in seconds. Kubernetes' controller takes over that long after
+/// Hustings has stopped.
 pub const LEASE_DURATION_SECONDS: u32 = 60;
 
-/// For how long a write entitles this process to elect.
+/// For how long a write entitles this process to elect, counted from its sending.
 const RENEW_DEADLINE: Duration = Duration::from_secs(45);
 
 /// How often the caller reads the Lease, and the holder renews it.
 pub const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long Hustings waits before it elects: the lease duration of Kubernetes' controller. That controller stops at the
-/// latest when it has failed to renew for its renew deadline, which is shorter. In another kube-apiserver, it takes a free
-/// or expired Lease within that time, too.
+/// How long Hustings waits before it elects: the lease duration of Kubernetes' controller. A holder stops at the latest
+/// when it has failed to renew for its renew deadline, which is shorter. The controller of another kube-apiserver takes
+/// a free or expired Lease within this time, too.
 pub const NOTICE: Duration = Duration::from_secs(15);
 
 /// The pause after Hustings took the Lease, before it takes it from another program again.
@@ -35,7 +35,7 @@ const TAKE_PAUSE: Duration = Duration::from_mins(5);
 /// The identity of a Hustings controller on that Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Controller {
-    /// The namespace and name of the Lease that its controllers elect their leader by, as `NAMESPACE/NAME`.
+    /// The Lease by which the Hustings controllers elect their own leader, as `NAMESPACE/NAME`.
     pub group: Arc<str>,
     /// Its own name.
     pub identity: Arc<str>,
@@ -50,10 +50,10 @@ pub struct Reading {
     pub mark: Option<String>,
 }
 
-/// Who elects native candidates.
+/// The program that elects native candidates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NativeElector {
-    /// No read has shown it yet, or the last one is too old.
+    /// No read has shown it yet, or the last read is too old.
     Unknown,
     /// No program holds the Lease. The leading Hustings controller elects.
     Nobody,
@@ -70,7 +70,7 @@ pub struct Decision {
     pub write: Option<Write>,
     /// Whether this process may elect native candidates.
     pub elects: bool,
-    /// Who elects them.
+    /// The program that elects them.
     pub elector: NativeElector,
 }
 
@@ -81,8 +81,8 @@ pub struct Write {
     pub resource_version: u64,
     /// `spec.renewTime`.
     pub renew_time: WireTime,
-    /// The start of a new term: `spec.acquireTime` is the renew time, `spec.leaseTransitions` is this number, and holder,
-    /// duration and mark are those of this controller.
+    /// The start of a new term: `spec.acquireTime` is the renew time, `spec.leaseTransitions` is this number, and
+    /// holder, duration and mark are those of this controller.
     pub takes: Option<u32>,
 }
 
@@ -117,8 +117,8 @@ enum Seen {
 }
 
 impl StandIn {
-    /// The knowledge of a controller that has observed nothing. `stands_in`: whether it takes the place of Kubernetes'
-    /// controller while it leads.
+    /// The knowledge of a controller that has observed nothing. `stands_in` is whether it takes the place of
+    /// Kubernetes' controller while it leads.
     pub const fn new(controller: Controller, stands_in: bool) -> Self {
         Self {
             controller,
@@ -132,7 +132,7 @@ impl StandIn {
         }
     }
 
-    /// Whether this process leads the Hustings controllers of its group.
+    /// Sets whether this process leads the Hustings controllers of its group.
     pub const fn set_leading(&mut self, leads: bool) {
         self.leads = leads;
         if !leads {
@@ -140,7 +140,7 @@ impl StandIn {
         }
     }
 
-    /// Records what a live read shows; `None` if the Lease is missing.
+    /// Records the result of a live read; `None` if the Lease is missing.
     pub fn observe(&mut self, now: Moment, reading: Option<Reading>) {
         // While the API server did not answer, no holder could renew. So a silence that began before proves nothing.
         let is_gap = self.is_outdated(now);
@@ -196,7 +196,7 @@ impl StandIn {
         Decision { write, elects, elector }
     }
 
-    /// Whether the last read shows too little about now.
+    /// Whether the last read is too old.
     fn is_outdated(&self, now: Moment) -> bool {
         self.read_at.is_none_or(|at| now >= at.after(NOTICE))
     }
@@ -226,8 +226,8 @@ impl StandIn {
         }
     }
 
-    /// Whether the holder renewed the Lease [`NOTICE`] after it took it, by its own clock, which wrote both times. A
-    /// controller that has only just started knows by that that Kubernetes' controller has noticed.
+    /// Whether the holder renewed the Lease at least [`NOTICE`] after it took it, by its own clock, which wrote both
+    /// times. From this, a controller that has just started knows that Kubernetes' controller has noticed the loss.
     fn has_been_held_for_long(&self) -> bool {
         let Seen::Held { lease, .. } = &self.seen else { return false };
         let (Some(taken), Some(renewed)) = (lease.record().acquire_time, lease.record().renew_time) else {
@@ -242,7 +242,7 @@ impl StandIn {
         let takes = match elector {
             NativeElector::Unknown | NativeElector::Nobody => return None,
             NativeElector::Hustings(_) if self.holds() => None,
-            // Its holder leads the controllers no more.
+            // Its holder no longer leads the controllers.
             NativeElector::Hustings(_) => Some(record.transitions.saturating_add(1)),
             NativeElector::Other(holder) => {
                 let pauses = self.taken_at.is_some_and(|at| now.moment < at.after(TAKE_PAUSE));

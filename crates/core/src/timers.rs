@@ -1,4 +1,4 @@
-//! The table of what a decision waits for. The earliest time is the deadline of the decision.
+//! The timers of one decision. The earliest one is the deadline of the decision.
 
 use crate::model::Moment;
 
@@ -14,8 +14,8 @@ impl<T: Copy> Timers<T> {
         Self { now, next: None }
     }
 
-    /// Asks for another decision at `moment`. A moment that has passed does not count: this decision has done what was
-    /// due, or waits for something else.
+    /// Requests another decision at `moment`, for the reason `timer`. Ignores a moment that has passed: this decision
+    /// has done what was due, or waits for something else.
     pub(crate) fn set(&mut self, timer: T, moment: Moment) {
         if moment > self.now && self.next.is_none_or(|(next, _)| moment < next) {
             self.next = Some((moment, timer));

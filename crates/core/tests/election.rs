@@ -1,30 +1,29 @@
 //! Who is elected, as data files: `tests/testdata/election/*.txt`, rewritten by `REWRITE=1 cargo test --test election`.
 //!
-//! A file is a story. Its commands change the world of `election_world`, and `run` lets time pass and prints what happened:
-//! seconds since the start, what the controller did and what the candidates did (renewals of the Lease are left out),
-//! and at the end the Lease and the candidates in the order of their rank, with state and message as their status has
-//! them.
+//! The commands of a file change the world of `election_world`. `run` lets time pass and prints the actions of the
+//! controller and of the candidates, each with the seconds since the start. It omits renewals of the Lease. At the end
+//! it prints the Lease, and the candidates in the order of their ranks, with the state and the message of their status.
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
-//! | `config evidence=pods`, `evidence=nodes` | before anything else: the Pods of silent holders are read, and their Nodes |
-//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | what the API shows of a Pod, with the end of one more container; flags `shared`, `gone`, `timeless` (the end has no time), `refused` (the controller may not read it) |
-//! | `node NAME` | what the API shows of a Node; flags `out` (of service), `ready` |
-//! | `candidate NAME native ..` | the same with a native candidate, whose process is client-go's coordinated elector; `renewed=1` and `renewed=9999` give its `renewTime` that year, `unrenewed` none |
-//! | `client-go NAME seconds=5 clock=60s` | a plain elector of client-go starts, and replaces a process of this name; a candidate of the name stays |
+//! | `config settling=0s window=5s namespace=.. lag=2s` | must come first; `lag` is the delay of the watch |
+//! | `config evidence=pods`, `evidence=nodes` | must come first; the controller reads the Pods of silent holders, or also their Nodes |
+//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | sets a Pod in the API, and adds the end of one container; flags `shared`, `gone`, `timeless` (the end has no time), `refused` (the controller may not read it) |
+//! | `node NAME` | sets a Node in the API; flags `out` (of service), `ready` |
+//! | `candidate NAME native ..` | like `candidate`, for a native candidate, whose process is client-go's coordinated elector; `renewed=1` and `renewed=9999` give its `renewTime` that year, `unrenewed` gives it none |
+//! | `client-go NAME seconds=5 clock=60s` | a plain elector of client-go starts, and replaces a process of this name; a candidate of this name stays |
 //! | `gate`, `gate off` | the server keeps the native fields of Leases; it drops those that are not set yet |
-//! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of the name is its owner) |
-//! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes it for so long; `exclude=none` includes it again, and any other text is malformed |
-//! | `candidates NAME count=1000 ..` | many |
-//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
-//! | `lease transfer=b pin=b pin-until=60s hold=works hold-until=60s asked-by=ada ..` | an administrator's acts, with ends from now on; `pin-until` and `hold-until` that are no durations are malformed; flags `unpinned`, `untransferred` |
+//! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes a candidate; if it was deleted, its process gets it back; `strategy=Mine` means `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes up no grant), `diligent` (takes up grants again), `stubborn` (does not hand over), `refused` (the server rejects its pings), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of this name is its owner) |
+//! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes the candidate for this time; `exclude=none` ends the exclusion, and any other text is malformed |
+//! | `candidates NAME count=1000 ..` | creates many candidates |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease as a person; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
+//! | `lease transfer=b pin=b pin-until=60s hold=works hold-until=60s asked-by=ada ..` | an administrator's acts; the ends are durations from now, and other texts in `pin-until` and `hold-until` are malformed; flags `unpinned`, `untransferred` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
-//! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
-//! | `conflict count=2` | writes of a status meet a conflict, and nothing newer is there |
-//! | `revert grant enrol ..` | from now on writes of these kinds (`create`, `enrol`, `grant`, `prefer`, `hold`, `ping`, `status`, `delete`) succeed and have no effect, as after an admission policy; without a kind, all have one again |
-//! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
-//! | `history` | prints the past terms as the Lease records them |
+//! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; the controller observes old versions again; requests fail |
+//! | `conflict count=2` | writes of a status meet a conflict, although there is no newer version |
+//! | `revert grant enrol ..` | from now on writes of these kinds (`create`, `enrol`, `grant`, `prefer`, `hold`, `ping`, `status`, `delete`) succeed without effect, as under an admission policy; without a kind, all writes have an effect again |
+//! | `restart`, `stand-by`, `take-over` | a new controller takes over without any knowledge; a second controller begins to stand by; the standby and the leading controller swap their roles |
+//! | `history` | prints the past terms in the history of the Lease |
 //! | `run 5s` | time passes |
 
 #[path = "election_world/acts.rs"]
@@ -151,7 +150,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
     Ok(world.take_log())
 }
 
-/// What one command changes about candidates.
+/// The changes of candidates by one command.
 struct Change {
     binary: Option<String>,
     emulation: Option<String>,
@@ -164,7 +163,7 @@ struct Change {
     declares: Option<u32>,
     lease_seconds: Option<u32>,
     clock: Option<i64>,
-    /// The year of its `renewTime`.
+    /// The year of the candidate's `renewTime`.
     renewed: Option<String>,
     flags: Vec<&'static str>,
 }
@@ -243,7 +242,7 @@ impl Change {
         world.put_candidate(record, process);
     }
 
-    /// A native candidate and its process. Kubernetes knows neither its priority nor its owner.
+    /// Creates or changes a native candidate and its process. It has neither a priority nor an owner.
     fn put_native(&self, world: &mut World, name: &str) {
         let known = world.record(&CandidateKey::native(name)).cloned().filter(|_| !self.has("new"));
         let is_running = world.natives.get(name).is_some_and(|native| native.elector.stands() == Stands::Coordinated);
@@ -336,7 +335,7 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
         record.transitions = transitions;
     }
     if let Some(session) = word(case, "session") {
-        // The parser of the files knows no slash.
+        // The parser of the files accepts no slash in a value.
         let mut parts = session.rsplitn(3, '-').collect::<Vec<_>>();
         parts.reverse();
         record.session = SessionMark::read(Some(&parts.join("/")));

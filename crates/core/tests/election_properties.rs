@@ -1,4 +1,4 @@
-//! What holds of every election, whatever the objects say and whatever happens.
+//! Properties of every election, whatever its objects contain and whatever happens.
 
 #[path = "election_properties/acts.rs"]
 mod acts;
@@ -30,7 +30,7 @@ fn at(moment: i64) -> Now {
     Now { moment: Moment::from_micros(moment), wall: WireTime::from_micros(moment) }
 }
 
-/// Whether the API's conventions allow it as a condition's `reason`.
+/// Whether the conventions of the Kubernetes API allow `text` as the `reason` of a condition.
 fn is_reason(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
 }

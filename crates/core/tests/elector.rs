@@ -1,6 +1,6 @@
 //! The elector's behaviour as data files: `tests/testdata/elector/*.txt` at the root of the workspace, in the script
 //! language of the lab. `REWRITE=1 cargo test -p hustings-core --test elector` rewrites the transcripts. Review the
-//! difference.
+//! diff.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

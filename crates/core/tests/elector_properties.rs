@@ -28,10 +28,10 @@ const NAMES: [&str; 3] = ["a", "b", "a"];
 
 const MOST_EVENTS_PER_STEP: usize = 3_000;
 
-/// The longer lease of 30 s, 1 in 1000 more, and something for clocks that are slow.
+/// The long lease of 30 s, with the clock allowance of 1 in 1000, and a margin for slow clocks.
 const WHOLE_LEASE_MICROS: i64 = 30_200_000;
 
-/// A controller that keeps the rules of expiry: it grants what is free, and says what it prefers.
+/// A controller that follows the rules of expiry: it grants only a free Lease.
 #[derive(Default)]
 struct Controller {
     observed: Option<Observed>,
@@ -56,7 +56,7 @@ impl Controller {
         self.look(lab);
         let is_free = match (&self.observed, self.missing_since) {
             (Some(observed), _) => observed.is_free(Moment::from_micros(lab.now_micros)),
-            // 40 s: an edited duration may have been declared.
+            // A person may have set a duration of 40 s before the Lease was deleted.
             (None, since) => since.is_some_and(|since| lab.now_micros - since >= 41_000_000),
         };
         if is_free {
@@ -73,7 +73,7 @@ struct Run {
     mistake: Option<Mistake>,
 }
 
-/// What the electors do wrong in a negative control.
+/// A mistake of the electors in a negative control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     CountsFromAnswer,
@@ -104,7 +104,8 @@ impl Run {
         if schedule.has_long_deadline {
             durations.renew_deadline = Duration::from_secs(1) * durations.lease_duration_seconds * 99 / 100;
         }
-        // Who is started anew in a place finds the lock free, since its predecessor is dead.
+        // A process that starts in the place of a dead one gets its lock. With this mistake all processes share one
+        // place.
         let place = if self.mistake == Some(Mistake::ReclaimsWithoutLock) { 0 } else { index };
         let session = format!("s{}", self.sessions);
         let session = if schedule.has_places { format!("pod-{place}.web.4026.{session}") } else { session };
@@ -143,17 +144,18 @@ impl Run {
                     lab.edit_lease(|lease| lease.preferred_holder = who.map(|who| NAMES[who].to_owned()));
                 }
             }
-            // S1's premise: nobody removes the session of a Lease that lasts longer than 15 s.
+            // Premise of S1: nobody removes the session of a Lease that lasts longer than 15 s.
             Step::Edit(Edit::NoSession | Edit::GarbledSession) if schedule.has_long_lease => {}
             Step::Edit(ref edit) => self.edit(edit),
-            // S1's premise: every process that may act on it has observed the Lease held, and also the term if it lasts
-            // longer than 15 s.
+            // Premise of S1: nobody deletes a Lease before every process that may act on the deletion has observed the
+            // Lease. If it lasts longer than 15 s, the process must also have observed the term.
             Step::Delete => {
                 let session = lab.lease().map(|lease| &lease.session);
                 let knows = |seen: Option<&LeaseRecord>| {
                     seen.is_some_and(|seen| !schedule.has_long_lease || Some(&seen.session) == session)
                 };
-                // The controller looks between the steps alone, and would take it for missing all the time.
+                // The controller observes only between the steps. If it has not observed the Lease since an earlier
+                // deletion, it would count the Lease as missing for the whole time.
                 let is_seen = lab
                     .replicas
                     .iter()
@@ -170,8 +172,8 @@ impl Run {
                 lab.replicas[who].process.frozen_until = lab.now_micros + i64::from(millis) * 1_000;
             }
             Step::Crash(who) => {
-                // A new process has observed nothing, so it must not start while another may still lead by a deleted
-                // Lease.
+                // A new process has observed nothing, so it must not start while another process may still lead under a
+                // deleted Lease.
                 let may_start = lab.lease().is_some() || lab.now_micros > self.deleted_at + WHOLE_LEASE_MICROS;
                 lab.replicas[who].process.crashed = true;
                 if may_start {
@@ -209,7 +211,7 @@ impl Run {
             Edit::GarbledSession => lease.session = SessionMark::Unreadable("garbled".to_owned()),
         }
         let was_free = self.lab.lease().is_some_and(LeaseRecord::is_given_up);
-        // S1's premise: nobody forges the release form, or takes a grant from whom it names.
+        // Premise of S1: nobody forges the release form, and nobody changes the electee of a grant.
         if (lease.is_given_up() && !was_free) || lease.is_open() {
             return;
         }
@@ -220,7 +222,7 @@ impl Run {
 fn lottery(seed: u64) -> impl FnMut() -> u32 {
     let mut state = seed | 1;
     move || {
-        // xorshift64*: good enough to shuffle, and the same everywhere.
+        // xorshift64*: random enough for a shuffle, and equal on all platforms.
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;
@@ -263,7 +265,7 @@ proptest! {
 
     #[test]
     fn no_two_processes_ever_call_one_wall_clock_instant_their_own(mut schedule in schedules()) {
-        // The premise: a process that begins a term on a Lease that was deleted has observed the previous term.
+        // Premise: a process that begins a term after a deletion of the Lease has observed the previous term.
         if schedule.steps.iter().any(|(_, step)| matches!(step, Step::Crash(_))) {
             schedule.steps.retain(|(_, step)| !matches!(step, Step::Delete));
         }
@@ -286,7 +288,7 @@ proptest! {
             }
         }
         run.step(&schedule, &Step::Prefer(None));
-        // One process that has never been asked to stop.
+        // A new process, which was never asked to stop.
         run.step(&schedule, &Step::Crash(1));
         if run.lab.replicas[1].process.crashed {
             return Ok(());
@@ -329,7 +331,7 @@ proptest! {
     }
 }
 
-/// The controls: electors that make a mistake must be found out by the same schedules.
+/// A negative control: the same schedules must detect electors that make a mistake.
 #[test]
 fn counting_validity_from_the_answer_lets_two_lead() {
     assert_found_out(Mistake::CountsFromAnswer);

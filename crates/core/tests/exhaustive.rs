@@ -1,5 +1,5 @@
-//! Whole domains: no rounding and no overflow lengthens a validity or shortens a wait, and the order of candidates is an
-//! order whichever three are compared.
+//! Tests over whole domains: no rounding or overflow lengthens a validity or shortens a wait, and the order of
+//! candidates is total and transitive.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -27,8 +27,8 @@ fn held(seconds: u32) -> LeaseRecord {
     }
 }
 
-/// With the longest deadline that is accepted. The holder's clock is slow by 1 in 1000, and the watcher's is fast by as
-/// much. The watcher observed the write at the instant of its sending.
+/// Each lease has the longest deadline that is accepted. The holder's clock is too slow by 1 in 1000, and the watcher's
+/// is too fast by 1 in 1000. The watcher observes the write at the instant at which it is sent.
 #[test]
 fn every_lease_that_is_accepted_outlasts_its_validity_whatever_the_clocks() {
     for seconds in 1..=LONGEST_LEASE_SECONDS {
@@ -36,7 +36,7 @@ fn every_lease_that_is_accepted_outlasts_its_validity_whatever_the_clocks() {
         assert!(timing(seconds, longest).is_ok(), "{seconds} s");
         assert!(timing(seconds, longest + Duration::from_micros(1)).is_err(), "{seconds} s");
         let lasts = Observed::first(held(seconds), Moment::from_micros(0)).lasts();
-        // In true time: validity / 0.999 < wait / 1.001.
+        // In true time, this is: validity / 0.999 < wait / 1.001.
         assert!(longest.as_micros() * 1_001 < lasts.as_micros() * 999, "{seconds} s");
     }
 }
@@ -53,7 +53,7 @@ fn the_allowance_for_clocks_is_rounded_up_and_by_less_than_a_microsecond() {
 }
 
 #[test]
-fn no_declared_duration_expires_before_its_time_or_an_hour() {
+fn no_declared_duration_expires_before_its_end_or_an_hour() {
     let edges = (0..=LONGEST_LEASE_SECONDS).chain((0..32).flat_map(|bit| [1 << bit, (1 << bit) - 1])).chain([u32::MAX]);
     for seconds in edges {
         let whole = Duration::from_secs(u64::from(seconds.min(LONGEST_LEASE_SECONDS)));
@@ -71,7 +71,7 @@ fn a_wait_is_never_shorter_than_asked_nor_longer_than_its_jitter() {
     let waits = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1]).chain([u64::MAX]).map(Duration::from_micros);
     for wait in waits {
         for jitter_percent in [0, 1, 20, 99, 100, u32::MAX] {
-            // However long the jitter is, the period ends before the deadline.
+            // The period is so short that it ends before the deadline with any jitter.
             let retry_period = Duration::from_nanos(1);
             let timing = Timing::new(Durations { jitter_percent, retry_period, ..Durations::default() }).unwrap();
             for draw in (0..32).map(|bit| 1_u32 << bit).chain([0, u32::MAX]) {
@@ -85,7 +85,7 @@ fn a_wait_is_never_shorter_than_asked_nor_longer_than_its_jitter() {
 }
 
 #[test]
-fn of_all_three_candidates_the_order_is_total_and_transitive_and_merit_agrees_with_it() {
+fn the_order_of_candidates_is_total_and_transitive_and_merit_agrees_with_it() {
     let versions = ["1.9", "1.30.0-rc.1", "1.30", "1.30.0+build", "1.31"];
     let mut ranks = Vec::new();
     for (binary, emulation) in versions.iter().flat_map(|binary| versions.iter().map(move |of| (binary, of))) {

@@ -1,7 +1,7 @@
-//! What holds of every election with native candidates among its members, whatever happens: S3 to S5, W1, L1 and L2.
+//! Properties of every election with native candidates, whatever happens: S3 to S5, W1, L1 and L2.
 //!
-//! The world checks S3 and S4 at each write. No grant comes while a holder relies on the Lease, and none goes to a
-//! candidate that has not proved itself live. S1 among native holders is client-go's own.
+//! The world checks S3 and S4 at each write: no grant is written while a holder relies on the Lease, and none goes to a
+//! candidate that has not proved itself live. client-go itself must ensure S1 among native holders.
 
 #[path = "election_world/world.rs"]
 mod election_world;
@@ -18,21 +18,21 @@ use proptest::sample::select;
 /// After a person has deleted a native candidate or its `renewTime`, client-go restores it within this time.
 const RESTORES: Duration = Duration::from_secs(301);
 
-/// One thing that may happen to a component.
+/// One event in the life of a component.
 #[derive(Clone, Copy, Debug)]
 enum Incident {
-    /// A replica with a native candidate starts, or starts again under its name.
+    /// A replica with a native candidate starts, or restarts under the same name.
     Native {
         name: usize,
         emulation: u64,
         clock_seconds: i64,
     },
-    /// A replica that stands by `hustings.io` starts.
+    /// A replica with a candidate of `hustings.io` starts.
     Hustings {
         name: usize,
         emulation: u64,
     },
-    /// A replica of plain client-go starts, also under the name of a candidate.
+    /// A replica of plain client-go starts, perhaps under the name of a candidate.
     Plain {
         name: usize,
     },
@@ -42,7 +42,7 @@ enum Incident {
     Revive(usize),
     LeaveOrRelease(bool),
     DeleteCandidate(usize),
-    /// A person replaces a native candidate by one without times.
+    /// A person replaces a native candidate with one without times.
     Unrenew(usize),
     DeleteLease,
     Unlabel,
@@ -101,7 +101,7 @@ fn happen(world: &mut World, incident: Incident) {
         Incident::Native { name, emulation, clock_seconds } => {
             let name = native(name);
             world.start_native(&name, Stands::Coordinated, 15).clock_seconds = clock_seconds;
-            // client-go keeps the versions of a candidate that exists.
+            // client-go does not change the versions of an existing candidate.
             if world.record(&CandidateKey::native(&name)).is_none() {
                 world.put_native_candidate(candidate(CandidateKind::Native, name, emulation));
             } else {
@@ -135,10 +135,10 @@ fn happen(world: &mut World, incident: Incident) {
                 if leaves { world.leave(&holder) } else { world.release(&holder) }
             }
         }
-        // Nobody deletes a held Lease whose term is in no candidate's status: that is a premise.
+        // Premise: nobody deletes a held Lease before the status of a candidate shows its term.
         Incident::DeleteCandidate(name) if world.lease().is_some() => world.delete_candidate(&native(name)),
         Incident::DeleteLease if world.status_tells_of_holder() => world.delete_lease(),
-        // A ping is conditional on the uid alone, so a controller whose watch is late may still send one.
+        // A ping is conditional only on the uid, so a controller with a late watch may still send one.
         Incident::Unrenew(name) if world.lag.is_zero() => {
             world.edit_candidate(&native(name), |record| (record.ping_time, record.renew_time) = (None, None));
         }
@@ -160,7 +160,7 @@ fn happen(world: &mut World, incident: Incident) {
     }
 }
 
-/// Nothing disturbs the elections any more: the gate is on, nobody pauses them, and plain electors are gone.
+/// Ends all disturbances: the gate is on, elections are not paused, and plain electors are gone.
 fn calm(world: &mut World) {
     world.failing = 0;
     world.switch_gate(true);

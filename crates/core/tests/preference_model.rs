@@ -26,7 +26,8 @@ fn predecessor() -> SessionMark {
     SessionMark::Term(SessionStamp { session: "s-z".to_owned(), term: 1, seconds: 15 })
 }
 
-/// What a predecessor has left: given up, or released by client-go, which leaves the session, and with a key or without.
+/// Leases that a predecessor has left, with and without a key: given up, or released by client-go, which leaves the
+/// session.
 fn free_leases() -> impl Iterator<Item = LeaseRecord> {
     [SessionMark::Open, predecessor()].into_iter().flat_map(|session| {
         [None, Some(2)].map(|key| LeaseRecord {
@@ -39,13 +40,14 @@ fn free_leases() -> impl Iterator<Item = LeaseRecord> {
     })
 }
 
-/// The traces that matter to the contenders that may claim first: most contenders overwrite what they find.
+/// The free Leases to try, if one of `first` claims first. Most contenders overwrite the traces of a predecessor, so
+/// one Lease suffices for them.
 fn traces<const N: usize>(first: [Kind; N]) -> impl Iterator<Item = LeaseRecord> {
     let are_left = first.into_iter().any(|kind| matches!(kind, Kind::Older | Kind::ClientGo));
     free_leases().take(if are_left { usize::MAX } else { 1 })
 }
 
-/// `a` leads, and the others start.
+/// A world in which `a` leads, and the others start.
 fn led_by_the_first(kinds: [Kind; 3], lease: LeaseRecord) -> World {
     let mut world = World::new(kinds, lease);
     world.decide(0);
@@ -58,7 +60,7 @@ fn led_by_the_first(kinds: [Kind; 3], lease: LeaseRecord) -> World {
     world
 }
 
-/// Two of them are alike but for their names: one order is enough.
+/// The pairs of kinds, each in one order: two contenders differ only in their names.
 fn pairs() -> impl Iterator<Item = [Kind; 2]> {
     KINDS.into_iter().flat_map(|b| KINDS.into_iter().filter(move |c| b <= *c).map(move |c| [b, c]))
 }
@@ -70,7 +72,8 @@ fn no_three_contenders_pass_the_lease_in_a_circle_and_the_highest_key_has_it_in_
         for lease in traces([a]) {
             let (ends, seen) = explore(led_by_the_first([a, b, c], lease.clone()));
             states += seen;
-            // Equals do not take from each other: a highest that holds keeps it, and so does who shows no key.
+            // A contender does not take the Lease from an equal. So a holder with the highest key keeps it, and so does
+            // a holder that shows no key.
             let highest = [a, b, c].into_iter().filter_map(Kind::key).max();
             let is_kept = a == Kind::Keyless || a == Kind::ClientGo || a.key() == Some(3);
             assert!(
@@ -85,7 +88,7 @@ fn no_three_contenders_pass_the_lease_in_a_circle_and_the_highest_key_has_it_in_
 #[test]
 fn the_highest_key_holds_the_lease_in_the_end_whichever_contender_claims_it_first_unless_the_holder_keeps_it() {
     let mut states = 0;
-    // A key that becomes known late, and three that differ, have been met under a holder.
+    // The previous test covers a key that becomes known late, and three different keys.
     let is_chosen = |kinds: &[Kind]| !kinds.iter().any(|kind| matches!(kind, Kind::Unsynced(_) | Kind::Key(3)));
     let triples = pairs().flat_map(|[b, c]| KINDS.into_iter().filter(move |a| *a <= b).map(move |a| [a, b, c]));
     for [a, b, c] in triples.filter(|kinds| is_chosen(kinds)) {
@@ -100,11 +103,11 @@ fn the_highest_key_holds_the_lease_in_the_end_whichever_contender_claims_it_firs
     println!("{states} states");
 }
 
-/// client-go keeps the annotations of the former holder. In the worst case it looks like a holder with a low key, each
-/// contender asks it once, and it keeps the Lease.
+/// client-go keeps the annotations of the former holder. In the worst case it appears to be a holder with a low key.
+/// Each contender then asks it once, and it keeps the Lease.
 #[test]
 fn a_holder_that_knows_nothing_of_keys_keeps_the_lease_and_is_asked_once_at_the_most() {
-    for (session, most_questions) in [(SessionMark::Absent, 0), (predecessor(), 3)] {
+    for (session, most_requests) in [(SessionMark::Absent, 0), (predecessor(), 3)] {
         let lease = LeaseRecord {
             resource_version: 1,
             holder: Some("client-go".to_owned()),
@@ -120,7 +123,7 @@ fn a_holder_that_knows_nothing_of_keys_keeps_the_lease_and_is_asked_once_at_the_
         while let Some(step) = world.steps().first().copied() {
             world.take(step);
         }
-        assert!(world.questions <= most_questions, "{} questions", world.questions);
-        assert_eq!(world.lease().resource_version, 1 + u64::from(most_questions > 0), "one write stands");
+        assert!(world.hand_over_requests <= most_requests, "{} hand-over requests", world.hand_over_requests);
+        assert_eq!(world.lease().resource_version, 1 + u64::from(most_requests > 0), "one write stands");
     }
 }

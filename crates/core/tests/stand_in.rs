@@ -4,9 +4,9 @@
 //! | command | meaning |
 //! |---|---|
 //! | `kubernetes` | Kubernetes' controller starts: client-go's elector with 15/10/2 s |
-//! | `kubernetes stops`, `kubernetes steals` | it dies; it takes the Lease although another holds it |
-//! | `controller NAME stand-in group=G` | a Hustings controller starts, which does not lead yet |
-//! | `lead NAME` | this controller leads its group from now on, and no other |
+//! | `kubernetes stops`, `kubernetes steals` | this elector dies; it takes the Lease although another one holds it |
+//! | `controller NAME stand-in group=G` | a Hustings controller of this group starts. It does not lead yet |
+//! | `lead NAME` | of its group, only this controller leads from now on |
 //! | `kill NAME` | a Hustings controller dies |
 //! | `fail`, `succeed` | requests of Hustings fail, or succeed again |
 //! | `run 30s` | time passes; the result shows what changed, in seconds since the start |
@@ -102,7 +102,7 @@ impl World {
         Ok(std::mem::take(&mut self.log))
     }
 
-    /// It renews what it holds, and acquires what is free by its own observation.
+    /// Lets Kubernetes' elector renew the Lease if it holds it, or acquire it if it is free by its own observation.
     fn run_kubernetes(&mut self) {
         let Some(mut client_go) = self.kubernetes.take() else { return };
         let lease = self.lease.clone().unwrap_or_default();

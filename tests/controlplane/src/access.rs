@@ -1,7 +1,7 @@
-//! Clients and kubeconfig files: for the administrator, and for ServiceAccounts, which RBAC binds.
+//! Clients and kubeconfig files, for the administrator and for ServiceAccounts with the rights that RBAC grants them.
 //!
-//! A client belongs to the runtime that made it, so each call makes a new one. None of them retries: a test sees what
-//! the server answered.
+//! A client belongs to the runtime that made it, so each call makes a new one. The clients never retry, so that a test
+//! observes each answer of the server.
 
 use std::{
     ffi::OsStr,
@@ -30,7 +30,7 @@ use crate::{plane::ControlPlane, tools::Tool};
 const TOOL_LIMIT: Duration = Duration::from_mins(2);
 
 impl ControlPlane {
-    /// A client of the administrator, for the runtime that this is called in.
+    /// A client of the administrator, for the current runtime.
     pub fn admin(&self) -> Client {
         client(self.config())
     }
@@ -45,14 +45,14 @@ impl ControlPlane {
         self.folder().join("admin.kubeconfig")
     }
 
-    /// The path of a kubeconfig file of the administrator whose namespace is this one.
+    /// The path of a kubeconfig file of the administrator with this default namespace.
     pub fn kubeconfig_in(&self, namespace: &str) -> Result<PathBuf> {
         let path = self.folder().join(format!("{namespace}.admin.kubeconfig"));
         self.write_kubeconfig(&path, self.admin_token(), namespace)?;
         Ok(path)
     }
 
-    /// A client of a ServiceAccount, for the runtime that this is called in.
+    /// A client of a ServiceAccount, for the current runtime.
     pub async fn client_for_service_account(&self, namespace: &str, name: &str) -> Result<Client> {
         Ok(client(self.config_for_service_account(namespace, name).await?))
     }
@@ -71,8 +71,9 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// Creates a Pod that never runs, and returns the path of a kubeconfig file with its token. The token is bound to
-    /// the Pod, as a kubelet mounts it, and belongs to the ServiceAccount `name`. The server then knows which pod asks.
+    /// Creates a Pod that never runs, and returns the path of a kubeconfig file with its token. The token belongs to
+    /// the ServiceAccount `name` and is bound to the Pod, like those that a kubelet mounts. So the server knows which
+    /// pod sends a request.
     pub async fn kubeconfig_for_pod(&self, namespace: &str, name: &str, pod: &str) -> Result<PathBuf> {
         let wanted = serde_json::from_value(json!({
             "metadata": {"name": pod},
@@ -116,7 +117,7 @@ impl ControlPlane {
         Ok(answer.status.context("TokenRequest without a status")?.token)
     }
 
-    /// Creates a namespace with a name that no other has, so that tests share a control plane without meeting.
+    /// Creates a namespace with a unique name, so that tests share a control plane without affecting each other.
     pub async fn create_namespace(&self, prefix: &str) -> Result<String> {
         let metadata = ObjectMeta { generate_name: Some(format!("{prefix}-")), ..Default::default() };
         let namespace = Api::<Namespace>::all(self.admin())
@@ -126,7 +127,7 @@ impl ControlPlane {
         namespace.metadata.name.context("namespace without a name")
     }
 
-    /// Creates a ServiceAccount, which may do nothing until a Role is bound to it.
+    /// Creates a ServiceAccount. It has no rights until a Role is bound to it.
     pub async fn create_service_account(&self, namespace: &str, name: &str) -> Result<()> {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..Default::default() };
         Api::<ServiceAccount>::namespaced(self.admin(), namespace)
@@ -146,7 +147,7 @@ impl ControlPlane {
         self.run_tool(Tool::Helm, arguments).await
     }
 
-    /// The path of a tool, which is built first where that was not done before.
+    /// The path of a tool. Builds the tool if it is missing.
     pub async fn tool(&self, tool: Tool) -> Result<PathBuf> {
         let tools = self.tools().clone();
         tokio::task::spawn_blocking(move || tools.path(tool)).await?
@@ -203,7 +204,7 @@ impl ControlPlane {
 }
 
 fn client(config: Config) -> Client {
-    // Fails where another was installed first, which then is used.
+    // This fails if another provider is installed already, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::try_from(config).expect("the certificate was made by this crate, and the rest is constant")
 }

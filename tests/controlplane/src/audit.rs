@@ -1,10 +1,12 @@
-//! The API server's audit log, with the sender of each request: it measures Hustings' cost and checks its RBAC.
+//! The API server's audit log, which names the sender of each request. Tests use it to measure the cost of Hustings and
+//! to check its RBAC roles.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Level Metadata for all, and no entry at the receipt of a request: one entry per request, two per watch.
+/// The audit policy: level Metadata for all requests, and no entry when a request arrives. So there is one entry per
+/// request, and two per watch.
 pub(crate) const POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1",
   "kind": "Policy",
@@ -22,7 +24,7 @@ pub(crate) fn log(server: &str) -> String {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AuditEvent {
-    /// `ResponseComplete`; a watch has `ResponseStarted` as well.
+    /// `ResponseComplete`; a watch also has an entry with `ResponseStarted`.
     pub stage: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, ...
     pub verb: String,
@@ -46,7 +48,7 @@ pub struct AuditEvent {
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct AuditUser {
-    /// Such as `system:serviceaccount:NAMESPACE:NAME`; empty where the request ended before it was known.
+    /// Such as `system:serviceaccount:NAMESPACE:NAME`; empty if the request ended before the server knew the sender.
     #[serde(default)]
     pub username: String,
     /// More about the sender, such as `authentication.kubernetes.io/pod-name`, the pod to which its token is bound.
@@ -54,7 +56,7 @@ pub struct AuditUser {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The object of a request. Fields are empty where they do not apply: a list has no name.
+/// The object of a request. Fields that do not apply are empty: a list has no name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -79,7 +81,7 @@ pub struct AuditStatus {
     pub code: u16,
 }
 
-/// The entries of a log. The last line may be half-written, as the server is running.
+/// The entries of a log. Ignores an incomplete last line, because the server may be writing it.
 pub(crate) fn parse(log: &str) -> serde_json::Result<Vec<AuditEvent>> {
     let whole = log.rfind('\n').map_or("", |end| &log[..end]);
     whole.lines().map(serde_json::from_str).collect()

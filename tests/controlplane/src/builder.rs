@@ -1,7 +1,7 @@
 //! Starts etcd and kube-apiserver on loopback ports.
 //!
-//! The rule that must hold: a control plane that [`Builder::start`] returns is ready. An error names the reason, with the
-//! end of the log.
+//! The rule that must hold: a control plane that [`Builder::start`] returns is ready. An error contains the reason and
+//! the end of the log.
 
 use std::{
     collections::hash_map::RandomState,
@@ -25,7 +25,7 @@ use crate::{
     users,
 };
 
-/// How the API server is found, and whom it authorizes.
+/// The flags for the address and the authorization of an API server without a node.
 const WITHOUT_NODE: &[&str] = &[
     "--bind-address=127.0.0.1",
     "--advertise-address=127.0.0.1",
@@ -33,7 +33,7 @@ const WITHOUT_NODE: &[&str] = &[
     "--authorization-mode=RBAC",
 ];
 
-/// The same for an API server that also calls the kubelet of a node, and that pods find by a Service. The address is
+/// The same for an API server with a node: it calls the kubelet, and pods find it by a Service. The address is
 /// [`NODE_ADDRESS`](crate::NODE_ADDRESS).
 const WITH_NODE: &[&str] = &[
     "--bind-address=0.0.0.0",
@@ -46,7 +46,7 @@ const WITH_NODE: &[&str] = &[
     "--kubelet-client-key=kubelet-client.key",
 ];
 
-/// How often a start is tried whose failure may pass.
+/// How often a start is tried if it fails for a temporary reason.
 const ATTEMPTS: u32 = 5;
 
 /// How to start a [`ControlPlane`].
@@ -60,14 +60,14 @@ pub struct Builder {
     tools: Tools,
 }
 
-/// What an API server does for Kubernetes' own coordinated leader election.
+/// How an API server supports Kubernetes' own coordinated leader election.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NativeElection {
-    /// Nothing, as in most clusters: LeaseCandidates of `coordination.k8s.io` are not served.
+    /// Not at all, as in most clusters: the server does not serve LeaseCandidates of `coordination.k8s.io`.
     #[default]
     Off,
-    /// The server serves LeaseCandidates and elects none of them: the feature gate is off. It drops the strategy and the
-    /// preferred holder of every Lease.
+    /// The server serves LeaseCandidates but elects none of them: the feature gate is off. It drops the strategy and
+    /// the preferred holder of every Lease.
     Served,
     /// The server serves LeaseCandidates and elects among them: the feature gate is on.
     On,
@@ -102,14 +102,14 @@ impl Builder {
         self
     }
 
-    /// What the API server does for Kubernetes' own coordinated leader election; by default nothing.
+    /// Sets how the API server supports Kubernetes' own coordinated leader election. Default: not at all.
     #[must_use]
     pub fn native_election(mut self, native_election: NativeElection) -> Self {
         self.native_election = native_election;
         self
     }
 
-    /// Starts three members of etcd, and two API servers behind a load balancer, which leads to the first.
+    /// Starts three members of etcd, and two API servers behind a load balancer, which forwards to the first.
     #[must_use]
     pub fn replicated(mut self) -> Self {
         self.replicated = true;
@@ -141,8 +141,7 @@ impl Builder {
         loop {
             let plane = self.spawn(&etcd, &apiserver)?;
             let Err(error) = plane.wait_ready().await else { return Ok(plane) };
-            // Between the question for a free port and its use another process took it, or etcd had no leader in time on a
-            // busy machine.
+            // Another process took a free port before its use, or etcd had no leader in time on a busy machine.
             let passes = ["address already in use", "error creating storage factory: context deadline exceeded"];
             let may_pass = |daemon: &Daemon| passes.iter().any(|text| daemon.process.log_tail().contains(text));
             let may_pass = plane.members.iter().chain(&plane.servers).any(may_pass);
@@ -277,7 +276,7 @@ fn random_token() -> String {
     format!("{:016x}{:016x}", half(), half())
 }
 
-/// The first of several has the plain name, as the only one has.
+/// The name of a daemon. The first of several has the same name as a single one.
 fn name(kind: &str, number: usize) -> String {
     if number == 0 { kind.to_owned() } else { format!("{kind}-{number}") }
 }

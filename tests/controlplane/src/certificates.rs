@@ -1,7 +1,7 @@
 //! The certificates and keys of one control plane.
 //!
-//! A certificate authority signs the API server's certificate, and clients verify it: tests must not teach the code
-//! under test to skip that. A second key signs the tokens of ServiceAccounts.
+//! A certificate authority signs the API server's certificate, and clients verify it, so that the code under test never
+//! needs an option to skip that. A second key signs the tokens of ServiceAccounts.
 
 use std::{fs, path::Path};
 
@@ -17,8 +17,8 @@ pub(crate) struct Authority {
     pub(crate) der: Vec<u8>,
 }
 
-/// Writes `ca.crt`, the certificates and keys `apiserver` and `kubelet-client`, by which the API server calls a kubelet,
-/// and `sa.key` and `sa.pub` into a folder.
+/// Writes these files into a folder: `ca.crt`, the certificate and key `apiserver`, the certificate and key
+/// `kubelet-client`, with which the API server calls a kubelet, `sa.key` and `sa.pub`.
 pub(crate) fn write(folder: &Path) -> Result<Authority> {
     let mut authority = CertificateParams::default();
     authority.distinguished_name.push(DnType::CommonName, "hustings-controlplane");

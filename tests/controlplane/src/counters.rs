@@ -1,11 +1,12 @@
-//! How many requests the API server has answered, by its own count: the cost of a change.
+//! The number of requests that the API server has answered, by its own metrics. Tests measure the cost of a change by
+//! it.
 
 use anyhow::{Context, Result};
 use http::Request;
 
 use crate::plane::ControlPlane;
 
-/// Requests of one kind.
+/// The number of requests of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestCount {
@@ -17,12 +18,12 @@ pub struct RequestCount {
     pub verb: String,
     /// The HTTP status that was answered; 0 for watches that have ended.
     pub code: u16,
-    /// How many there were.
+    /// The number.
     pub count: u64,
 }
 
 impl ControlPlane {
-    /// What the API server has answered since its start.
+    /// The requests that the API server has answered since its start.
     pub async fn request_counts(&self) -> Result<Vec<RequestCount>> {
         let request = Request::get("/metrics").body(Vec::new())?;
         let text = self.admin().request_text(request).await.context("cannot read the API server's metrics")?;
@@ -31,7 +32,7 @@ impl ControlPlane {
 }
 
 impl RequestCount {
-    /// What was added since `before`.
+    /// The requests since `before`.
     pub fn since(before: &[Self], now: Vec<Self>) -> Vec<Self> {
         let is_same = |one: &Self, other: &Self| Self { count: other.count, ..one.clone() } == *other;
         let added = now.into_iter().map(|now| {
@@ -48,7 +49,7 @@ impl RequestCount {
             rest.split('"').next().unwrap_or_default().to_owned()
         };
         Ok(Self {
-            // `resource` is also the end of `subresource`.
+            // The comma distinguishes `resource` from `subresource`.
             resource: label(",resource"),
             subresource: label("subresource"),
             verb: label("verb"),
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_and_what_was_there_before_is_not_counted() {
+    fn a_line_parses_and_earlier_requests_do_not_count() {
         let line = r#"apiserver_request_total{code="409",component="apiserver",dry_run="",group="coordination.k8s.io",resource="leases",scope="resource",subresource="status",verb="PATCH",version="v1"} 12"#;
         let twelve = RequestCount::read(line).expect("it is well formed");
         let words = (twelve.resource.as_str(), twelve.subresource.as_str(), twelve.verb.as_str());

@@ -1,4 +1,4 @@
-//! Replicas of Kubernetes' own components. They elect a leader by LeaseCandidates of `coordination.k8s.io`.
+//! Replicas of Kubernetes' own components, which elect a leader by LeaseCandidates of `coordination.k8s.io`.
 
 use std::process::Command;
 
@@ -35,7 +35,8 @@ impl ElectedComponent {
         }
     }
 
-    /// The controller of ServiceAccounts is light, and shows that the leader works: each namespace gets a `default` one.
+    /// The flags of a replica. The controller of ServiceAccounts is light, and shows that the leader works: it creates
+    /// the ServiceAccount `default` in each namespace.
     const fn flags(self) -> &'static [&'static str] {
         match self {
             Self::KubeControllerManager => &["--controllers=serviceaccount-controller"],
@@ -45,8 +46,9 @@ impl ElectedComponent {
 }
 
 impl ControlPlane {
-    /// The command of one replica, to be [spawned](Self::spawn). It stands with the default timing, 15/10/2 s. Of the
-    /// controllers only that of ServiceAccounts runs. `flags` come last, such as `--emulated-version=1.35`.
+    /// The command of one replica; pass it to [`spawn`](Self::spawn). It stands with the default timing, 15/10/2 s. Of
+    /// the controllers, only that of ServiceAccounts runs. `flags` are added at the end, such as
+    /// `--emulated-version=1.35`.
     ///
     /// A replica that loses its Lease ends with exit code 1: see [`Process::start_again`](crate::Process::start_again).
     pub async fn elected_component(&self, component: ElectedComponent, flags: &[&str]) -> Result<Command> {

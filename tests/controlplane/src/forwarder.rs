@@ -1,4 +1,4 @@
-//! Forwards TCP connections, as the network or a load balancer between two processes does, and fails as they do.
+//! Forwards TCP connections like a network or a load balancer between two processes, and can fail like them.
 //!
 //! All forwarders of this process share one runtime: a shared control plane outlives the runtime of the test that
 //! started it.
@@ -22,23 +22,23 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// The bytes carried at a time.
+/// How many bytes are forwarded at a time.
 const PIECE: usize = 16 * 1024;
 
 static RUNTIME: LazyLock<io::Result<Runtime>> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).thread_name("forwarder").enable_all().build());
 
-/// An address on loopback whose connections lead to another. Dropping it breaks them all.
+/// An address on loopback that forwards its connections to another address. Dropping it breaks all connections.
 pub struct Forwarder {
     address: SocketAddr,
     orders: watch::Sender<Orders>,
     accept: AbortHandle,
 }
 
-/// What a connection from before a failover does with the client's bytes.
+/// What happens to a connection from before a failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stale {
-    /// It swallows them, for as long as the client keeps it.
+    /// It drops the client's bytes silently, for as long as the client keeps it open.
     Swallows,
     /// It is reset.
     Resets,
@@ -53,12 +53,12 @@ struct Orders {
     stale: Stale,
 }
 
-/// The connections that carry nothing.
+/// The connections that are held: they forward nothing.
 #[derive(Clone)]
 enum Held {
     None,
     All,
-    /// Those of these processes.
+    /// The connections of these processes.
     From(Vec<u32>),
 }
 
@@ -76,7 +76,7 @@ impl Forwarder {
             loop {
                 let (client, from) = listener.accept().await?;
                 let mut seen = seen.clone();
-                // A connection ends with the forwarder, whose end closes the channel.
+                // Dropping the forwarder closes the channel, which ends the connection.
                 tokio::spawn(async move {
                     let number = seen.borrow_and_update().failovers;
                     forward(client, from, number, seen).await
@@ -93,12 +93,12 @@ impl Forwarder {
         self.address
     }
 
-    /// New connections lead to this address. The others stay.
+    /// Forwards new connections to this address. Existing connections stay.
     pub fn switch(&self, target: SocketAddr) {
         self.orders.send_modify(|orders| orders.target = target);
     }
 
-    /// Makes all connections stale; new ones work at once.
+    /// Makes all existing connections stale; new ones work at once.
     pub fn fail_over(&self, stale: Stale) {
         self.orders.send_modify(|orders| {
             orders.failovers += 1;
@@ -106,12 +106,12 @@ impl Forwarder {
         });
     }
 
-    /// Connections carry nothing until [`release`](Self::release). Then they deliver what was sent meanwhile.
+    /// Holds all connections until [`release`](Self::release). They then deliver the bytes that were sent meanwhile.
     pub fn hold(&self) {
         self.orders.send_modify(|orders| orders.held = Held::All);
     }
 
-    /// The same for the connections of some processes. It needs `/proc`.
+    /// Holds only the connections of these processes. It needs `/proc`.
     pub(crate) fn hold_from(&self, processes: Vec<u32>) {
         self.orders.send_modify(|orders| orders.held = Held::From(processes));
     }
@@ -140,12 +140,12 @@ impl Orders {
     }
 }
 
-/// Carries one connection until it ends, becomes stale, or the forwarder ends.
+/// Forwards one connection until it ends, becomes stale, or the forwarder ends.
 async fn forward(mut client: TcpStream, from: SocketAddr, number: u64, mut orders: Receiver<Orders>) -> Option<()> {
     let socket = socket_of(from);
     let socket = socket.as_deref();
     let target = orders.wait_for(|orders| !orders.hold(socket)).await.ok()?.target;
-    // A server that is away refuses connections, and so does this.
+    // If the server refuses the connection, this connection is closed as well.
     let mut server = TcpStream::connect(target).await.ok()?;
     let stale = {
         let (from_client, to_client) = client.split();
@@ -158,7 +158,7 @@ async fn forward(mut client: TcpStream, from: SocketAddr, number: u64, mut order
         }
     };
     match stale {
-        // The kernel resets a connection that is closed with something unread.
+        // The kernel resets a connection that is closed with unread bytes.
         Stale::Resets => client.readable().await.ok(),
         Stale::Swallows => {
             let mut sink = sink();
@@ -180,7 +180,7 @@ async fn carry(
     loop {
         bytes.clear();
         let read = from.read_buf(&mut bytes).await?;
-        // A closed connection is held as its bytes are.
+        // The end of a connection is held like its bytes.
         orders.wait_for(|orders| !orders.hold(socket)).await?;
         if read == 0 {
             return Ok(to.shutdown().await?);
@@ -189,9 +189,9 @@ async fn carry(
     }
 }
 
-/// What the system calls the socket at this address of this machine; `None` where it does not say.
+/// The name of the socket at this local address in `/proc`; `None` if `/proc` does not show it.
 fn socket_of(address: SocketAddr) -> Option<String> {
-    // As the kernel prints it: 127.0.0.1:80 is 0100007F:0050.
+    // The kernel prints 127.0.0.1:80 as 0100007F:0050.
     let local = format!("0100007F:{:04X}", address.port());
     let sockets = fs::read_to_string("/proc/net/tcp").ok()?;
     let mut sockets = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -7,9 +7,10 @@ use kube::{Client, ResourceExt};
 
 use crate::eventually;
 
-/// Creates this CustomResourceDefinition, and returns when the server answers from its cache.
+/// Creates this CustomResourceDefinition, and waits until the server answers from its cache.
 ///
-/// The condition Established is not enough: until the cache is filled, the server rejects requests that need it with 429.
+/// The condition Established is not enough: until the cache is filled, the server answers requests that need it with
+/// 429.
 pub async fn serve(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
     let name = crd.name_any();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -19,7 +20,7 @@ pub async fn serve(client: &Client, crd: &CustomResourceDefinition) -> Result<()
     let kind = GroupVersionKind::gvk(&crd.spec.group, &version.name, &crd.spec.names.kind);
     let kind = ApiResource::from_gvk_with_plural(&kind, &crd.spec.names.plural);
     let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
-    // A list of any age and without a limit: only the cache may answer that.
+    // Only the cache answers a list of any age and without a limit.
     let answered = eventually(async || objects.list(&ListParams::default().match_any()).await);
     answered.await.with_context(|| format!("{name} is not served")).map(drop)
 }

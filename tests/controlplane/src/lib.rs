@@ -1,10 +1,10 @@
 //! A real etcd and kube-apiserver for tests, the demo and the benchmarks.
 //!
-//! What Hustings promises rests on what an API server does with resourceVersions, validation, RBAC and watches, so
-//! tests run against the real one. [`ControlPlane::builder`] starts a pair of them in about two seconds; [`shared`]
-//! gives all tests of one binary the same pair, each test in a namespace of its own.
+//! Hustings depends on the API server's resourceVersions, validation, RBAC and watches, so its tests use a real server.
+//! [`ControlPlane::builder`] starts one etcd and one API server in about two seconds. With [`shared`], all tests of one
+//! binary share them, each test in a namespace of its own.
 //!
-//! The rule that must hold: whatever happens to the test run, none of its processes and no data of theirs is left.
+//! The rule that must hold: whatever happens to the test run, it leaves no process and no data behind.
 //!
 //! There is no kube-controller-manager, unless a test starts one ([`ControlPlane::elected_component`]). So a namespace
 //! has no `default` ServiceAccount, and a Deployment gets no pods. Nothing is garbage-collected, and a deleted

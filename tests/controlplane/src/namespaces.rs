@@ -1,11 +1,11 @@
-//! Namespaces of Linux for a control plane that has a node.
+//! Linux namespaces for a control plane that has a node.
 //!
-//! A kubelet mounts filesystems, makes network links, and writes settings of the kernel. All of that must happen to this
-//! run alone, and end with it. So one process, the *init*, has namespaces of its own for mounts, network, processes and
-//! host name, and the node's programs enter them. When init ends, the kernel kills every process inside, containers
-//! included, and removes the mounts and links. Only cgroups stay: the guardian removes them.
+//! A kubelet mounts filesystems, creates network links, and changes kernel settings. All of that must affect only this
+//! run, and end with it. So one process, the *init*, has its own namespaces for mounts, network, processes and host
+//! name, and the node's programs enter them. When init ends, the kernel kills every process inside, containers
+//! included, and removes the mounts and links. Only cgroups remain: the guardian removes them.
 //!
-//! The rule that must hold: nothing outside changes, neither a setting nor a link nor a mount.
+//! The rule that must hold: nothing outside the namespaces changes, neither a setting nor a link nor a mount.
 
 use std::{
     ffi::OsStr,
@@ -24,31 +24,34 @@ use tokio::{io::copy_bidirectional, net::TcpStream};
 
 use crate::{process::Process, run::Run};
 
-/// The address of the node and of the API server, inside.
+/// The address of the node and of the API server inside the namespaces.
 pub const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
 
-/// Where cgroups are.
+/// The folder of the cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// How long the set-up may take.
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
-/// The first process inside. Arguments: the folder of the run, the address of the node.
+/// The script of the first process inside. Arguments: the folder of the run, the address of the node.
 const INIT: &str = include_str!("namespaces.sh");
 
-/// Directories that the node has for itself. Nothing that it needs may be in them.
+/// Directories that are empty inside. The node must not need any file in them.
 const REPLACED: [&str; 3] = ["/run", "/var/lib", "/var/log"];
 
 /// The namespaces of one run.
 pub struct Namespaces {
     init: u32,
     cgroup: String,
-    /// Its end is the end of everything inside.
+    /// When this process ends, everything inside ends.
     _unshare: Process,
 }
 
 impl Namespaces {
-    /// Checks whether this machine allows such namespaces; the error is the reason why it does not.
+    /// Checks whether this machine allows such namespaces.
+    ///
+    /// # Errors
+    /// Returns the reason why it does not.
     pub fn check() -> Result<()> {
         ensure!(rustix::process::geteuid().is_root(), "a node needs root");
         let allowed =
@@ -79,7 +82,8 @@ impl Namespaces {
         }
         let name = folder.file_name().and_then(OsStr::to_str).context("the folder of the run has no name")?;
         let cgroup = format!("hustings-{name}");
-        // The guardian runs this once all processes have ended. The kernel takes a moment to see a cgroup as empty.
+        // The guardian runs this once all processes have ended. It takes a moment until the kernel considers a cgroup
+        // empty.
         let cleanup = format!(
             "for root in {CGROUPS} {CGROUPS}/*; do\n\
              [ ! -d $root/{cgroup} ] || find $root/{cgroup} -depth -type d -exec rmdir {{}} + || exit\n\
@@ -111,8 +115,8 @@ impl Namespaces {
         &self.cgroup
     }
 
-    /// A command that runs inside, in all namespaces. It ends with the process that starts it here: a signal to the
-    /// latter, SIGKILL included, kills the former.
+    /// A command that runs inside, in all namespaces. It ends with the process here that enters the namespaces for it:
+    /// a signal that ends that process, SIGKILL included, kills the command.
     pub fn inside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.init.to_string(), "--mount", "--net", "--pid", "--uts", "--ipc"]);
@@ -120,14 +124,14 @@ impl Namespaces {
         command
     }
 
-    /// A command in the network inside and otherwise outside, as a process that can be paused and killed.
+    /// A command in the network namespace only, as a process that can be paused and killed.
     pub(crate) fn in_network(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.network().display())).arg("--").arg(program);
         command
     }
 
-    /// Forwards connections to this port of loopback to the same port inside, as long as this process lives.
+    /// Forwards connections to this port of loopback to the same port inside, until this process ends.
     pub(crate) fn open_port(&self, port: u16) -> Result<()> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
@@ -148,7 +152,7 @@ impl Namespaces {
         })
     }
 
-    /// Runs a function on a thread of its own in the network inside. Returns when the thread is there.
+    /// Runs a function on a thread of its own in the network namespace. Returns when the thread has entered it.
     pub fn spawn_inside(
         &self,
         name: &str,
@@ -195,7 +199,7 @@ fn controllers() -> Result<Vec<PathBuf>> {
     Ok(controllers)
 }
 
-/// A cpuset of v1 takes no process before it names processors and memory.
+/// Creates a cgroup. A cpuset of cgroup v1 accepts no process before its processors and memory are set.
 fn create_cgroup(controller: &Path, name: &str) -> Result<()> {
     let cgroup = controller.join(name);
     fs::create_dir(&cgroup).with_context(|| format!("cannot create {}", cgroup.display()))?;
@@ -208,7 +212,7 @@ fn create_cgroup(controller: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The number, outside, of the only child of a process.
+/// The process ID, as seen outside, of the only child of a process.
 fn child_of(parent: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a machine that compiles at the same time.
+/// How long a test waits for any condition. The machine may be compiling at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Tries until it succeeds, for as long as patience lasts. Then returns the last error.
+/// Repeats `attempt` until it succeeds, at most for [`PATIENCE`]. Then returns the last error.
 pub async fn eventually<T, E>(attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
     within(PATIENCE, attempt).await
 }
 
-/// The same, for as long as `limit`.
+/// Like [`eventually`], at most for `limit`.
 pub async fn within<T, E>(limit: Duration, mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
     let started = Instant::now();
     loop {

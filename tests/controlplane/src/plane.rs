@@ -22,11 +22,11 @@ use crate::{
     run::Run, tools::Tools,
 };
 
-/// Two seconds on an idle machine; a machine that compiles at the same time takes many times that.
+/// How long a start may take. It takes two seconds on an idle machine, and many times as long on one that compiles.
 const READY_LIMIT: Duration = Duration::from_mins(2);
 const READY_REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
-/// An etcd and a kube-apiserver, or several of each. They end with this value, or with the process.
+/// An etcd and a kube-apiserver, or several of each. They end when this value is dropped or the process ends.
 pub struct ControlPlane {
     // Fields drop in this order, so the API server logs no errors about an etcd that ended first.
     pub(crate) servers: Vec<Daemon>,
@@ -44,7 +44,7 @@ pub struct ControlPlane {
 /// An API server, or a member of etcd.
 pub(crate) struct Daemon {
     pub(crate) process: Process,
-    /// Where it listens for clients.
+    /// The port for clients.
     pub(crate) port: u16,
     pub(crate) kind: Kind,
 }
@@ -64,25 +64,25 @@ pub struct Component<'plane> {
 /// A control plane that tests of this binary share. If the test that holds it panics, the logs are kept.
 pub struct Shared(&'static ControlPlane);
 
-/// The control plane that all tests of this binary share: started once, and ended with the process. Each test makes
-/// itself a namespace, and clients of its own, as a client belongs to a runtime.
+/// Returns the control plane that all tests of this binary share. It is started once, and ends with the process. Each
+/// test creates its own namespace, and its own clients, because a client belongs to a runtime.
 pub async fn shared() -> Result<Shared> {
     static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
     SHARED.get_or_try_init(|| ControlPlane::builder().audit(true).start()).await.map(Shared::new)
 }
 
 impl ControlPlane {
-    /// Where clients find the API server.
+    /// The URL of the API server.
     pub fn url(&self) -> &Uri {
         &self.url
     }
 
-    /// The certificate that clients verify the API server with.
+    /// The certificate with which clients verify the API server.
     pub fn ca_pem(&self) -> &str {
         &self.authority.pem
     }
 
-    /// The folder of this run: logs, kubeconfig files, and whatever a test wants to go with them.
+    /// The folder of this run: logs, kubeconfig files, and files of a test that are to be removed with them.
     pub fn folder(&self) -> &Path {
         self.run.folder()
     }
@@ -107,18 +107,21 @@ impl ControlPlane {
         Component { plane: self, daemon: &self.members[number] }
     }
 
-    /// Starts a process. It ends with the returned value, with the control plane, or with the test run. Its log is
-    /// `NAME.log` in the folder of this run.
+    /// Starts a process. It ends with the returned value, the control plane or the test run, whichever ends first. Its
+    /// log is `NAME.log` in the folder of this run.
     pub fn spawn(&self, name: &str, command: Command) -> Result<Process> {
         self.run.spawn(name, command)
     }
 
-    /// The namespaces in which the servers run, if they were asked for.
+    /// The namespaces in which the servers run, if the builder asked for them.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         self.namespaces.as_ref()
     }
 
-    /// The requests to the API servers since their start, one server after the other; an error without an audit log.
+    /// The requests to the API servers since their start, one server after the other.
+    ///
+    /// # Errors
+    /// Fails if the control plane was started without an audit log.
     pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
         ensure!(self.audit, "this control plane was started without an audit log");
         let mut events = Vec::new();
@@ -155,7 +158,7 @@ impl ControlPlane {
         &self.authority
     }
 
-    /// Where the programs come from.
+    /// The tools that provide the programs.
     pub fn tools(&self) -> &Tools {
         &self.tools
     }
@@ -170,7 +173,8 @@ impl Drop for ControlPlane {
 }
 
 impl Component<'_> {
-    /// Starts the process on the same port with the same data, after SIGTERM if it runs, and waits until it is ready.
+    /// Starts the process again on the same port with the same data, and waits until it is ready. Stops it first
+    /// (SIGTERM) if it runs.
     pub async fn restart(&self) -> Result<()> {
         if self.exit_status()?.is_none() {
             self.stop().await?;
@@ -215,7 +219,7 @@ impl Component<'_> {
     }
 }
 
-/// The other methods are those of the process. An etcd that is stopped rather than killed waits some seconds for the API
+/// Gives access to the methods of the process. An etcd that is stopped, not killed, waits some seconds for the API
 /// server's connections to end.
 impl Deref for Component<'_> {
     type Target = Process;
@@ -226,7 +230,8 @@ impl Deref for Component<'_> {
 }
 
 impl Shared {
-    /// For a control plane that the tests of a binary keep in a static, with what they install in it.
+    /// Shares a control plane that the tests of a binary keep in a static, together with what they have installed in
+    /// it.
     pub fn new(plane: &'static ControlPlane) -> Self {
         Self(plane)
     }

@@ -1,5 +1,5 @@
-//! Builds several missing programs side by side. The first build takes minutes, so its user learns at once what is built and
-//! how long that takes, and hears of its progress.
+//! Builds several missing programs side by side. The first build takes minutes, so this module prints at once what it
+//! builds and how long that takes, and then reports progress.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
@@ -15,7 +15,8 @@ use crate::tools::{Program, Tool, Tools, say};
 const PROGRESS: Duration = Duration::from_secs(30);
 
 impl Tools {
-    /// Builds those of the tools that are missing, side by side: while one links, the others use the idle cores. Blocks.
+    /// Builds the tools that are missing, side by side: while one build links, the others use the idle cores. Blocks
+    /// the thread.
     ///
     /// # Errors
     /// Fails with the first error, after every build has ended.
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_cores_take_less_time_and_never_none() {
+    fn more_cores_take_less_time_but_at_least_a_minute() {
         let demo = [Tool::Etcd, Tool::KubeApiserver, Tool::Helm];
         assert_eq!([1, 2, 8, 64].map(|cores| minutes(&demo, cores)), [8, 4, 1, 1]);
     }

@@ -1,8 +1,8 @@
 //! One child process that tests stop, kill, freeze and start again.
 //!
-//! It is std's child rather than tokio's, because a shared control plane outlives the runtime of the test that started
-//! it. The rule that must hold: a signal goes only to a process that was not reaped yet, and so never to another process
-//! with the same number.
+//! It is a child of std, not of tokio, because a shared control plane outlives the runtime of the test that started it.
+//! The rule that must hold: a signal goes only to a process that was not reaped yet, and so never to another process
+//! with the same ID.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// How long a process may take to end after SIGTERM: an API server first ends the requests it has begun.
+/// How long a process may take to end after SIGTERM: an API server first finishes the requests that it has begun.
 const STOP_LIMIT: Duration = Duration::from_secs(90);
 
 /// A process. Dropping this value kills it.
@@ -30,8 +30,8 @@ struct Inner {
     child: Child,
 }
 
-/// The same command, started by `env` with an option such as `--default-signal=HUP`. A process that ignores SIGHUP, as
-/// these tests may do to outlive a terminal, passes that on to its children.
+/// The same command, started by `env` with an option such as `--default-signal=HUP`. If these tests ignore SIGHUP to
+/// outlive a terminal, their children inherit that.
 pub fn by_env(option: &str, command: &Command) -> Command {
     let mut by_env = Command::new("env");
     by_env.arg(option).arg(command.get_program()).args(command.get_args());
@@ -45,12 +45,12 @@ impl Process {
         Ok(Self { name: name.to_owned(), log, inner: Mutex::new(Inner { command, child }) })
     }
 
-    /// The number of the process that was started last, which may have ended.
+    /// The ID of the process that was started last. That process may have ended.
     pub fn pid(&self) -> u32 {
         self.inner().child.id()
     }
 
-    /// How it ended, or `None` while it runs (or is paused).
+    /// How the process ended; `None` while it runs or is paused.
     pub fn exit_status(&self) -> Result<Option<ExitStatus>> {
         self.inner().child.try_wait().with_context(|| format!("cannot wait for {}", self.name))
     }
@@ -59,7 +59,7 @@ impl Process {
         &self.name
     }
 
-    /// The file that has what the process wrote to its standard output and standard error.
+    /// The file with the standard output and standard error of the process.
     pub fn log(&self) -> &Path {
         &self.log
     }
@@ -72,8 +72,8 @@ impl Process {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// Freezes the process (SIGSTOP), and returns when none of its threads runs any more. After the signal they may run
-    /// on for a moment, on a busy machine for longer.
+    /// Freezes the process (SIGSTOP), and waits until none of its threads runs any more. Threads may continue for a
+    /// moment after the signal, on a busy machine for longer.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let child = WaitId::Pid(Pid::from_child(&self.inner().child));
@@ -99,7 +99,7 @@ impl Process {
         Ok(())
     }
 
-    /// Asks the process to end (SIGTERM) and waits until it has.
+    /// Asks the process to end (SIGTERM) and waits until it has ended.
     pub async fn stop(&self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         let started = Instant::now();
@@ -121,7 +121,7 @@ impl Process {
         Ok(())
     }
 
-    /// Adds an argument with which the command starts from now on.
+    /// Adds an argument to the command, for its next starts.
     pub fn add_argument(&self, argument: &str) {
         self.inner().command.arg(argument);
     }

@@ -1,5 +1,5 @@
-//! The API server of another release of Kubernetes. Nothing of it is committed: its module is this one's `kubernetes/go.mod`
-//! with other version numbers.
+//! The API server of another release of Kubernetes. Its Go module is not committed: it is `kubernetes/go.mod` with
+//! other version numbers.
 
 use std::{fs, os::unix::fs::symlink, process::Command};
 
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Tools {
-    /// These tools with the kube-apiserver of another release, such as `1.35.4`. Builds it if it is missing, which takes
-    /// many minutes and blocks.
+    /// These tools with the kube-apiserver of another release, such as `1.35.4`. Builds it if it is missing, which
+    /// takes many minutes and blocks.
     pub fn of_release(&self, version: &str) -> Result<Self> {
         let folder = scratch().join("releases").join(version);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -36,7 +36,7 @@ impl Tools {
         for tool in [Tool::Etcd, Tool::Kubectl] {
             let link = folder.join(tool.name());
             if !link.is_file() {
-                // One that leads to nothing any more.
+                // Replace a link whose target is gone.
                 let _ = fs::remove_file(&link);
                 let target = fs::canonicalize(self.path(tool)?)?;
                 symlink(target, &link).with_context(|| format!("cannot link {}", link.display()))?;

@@ -1,7 +1,7 @@
 //! A control plane of three members of etcd and two API servers, whose network can fail.
 //!
-//! As kubeadm makes them, an API server uses the member of etcd beside it: server 0 uses member 0, and server 1 member 1.
-//! A load balancer before the servers leads clients to one of them. The tests tell it to which.
+//! As in a cluster by kubeadm, each API server uses the member of etcd beside it: server 0 uses member 0, and server 1
+//! uses member 1. A load balancer forwards clients to one of the servers, which the test selects.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -19,7 +19,7 @@ use crate::{
     forwarder::{Forwarder, Stale},
 };
 
-/// A member that is away does not answer.
+/// How long a request to a member of etcd may take: a member that is cut off does not answer.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 pub(crate) const MEMBERS: usize = 3;
@@ -51,13 +51,13 @@ pub(crate) fn local(port: u16) -> SocketAddr {
 
 /// These methods return an error if the control plane was not started as [`replicated`](crate::Builder::replicated).
 impl ControlPlane {
-    /// The load balancer leads new connections to this API server. Open connections stay.
+    /// Makes the load balancer forward new connections to this API server. Open connections stay.
     pub fn switch_to(&self, server: usize) -> Result<()> {
         self.network()?.front.switch(local(self.servers[server].port));
         Ok(())
     }
 
-    /// The load balancer leads new connections to this API server, and all open ones are stale.
+    /// Makes the load balancer forward new connections to this API server. All open connections become stale.
     pub fn fail_over_to(&self, server: usize, stale: Stale) -> Result<()> {
         self.switch_to(server)?;
         self.network()?.front.fail_over(stale);
@@ -97,12 +97,12 @@ impl ControlPlane {
         Ok(config)
     }
 
-    /// The member of etcd that leads, by the word of the members that answer.
+    /// The member of etcd that leads, according to the members that answer.
     pub async fn etcd_leader(&self) -> Result<usize> {
         let mut ids = Vec::new();
         let mut leaders = Vec::new();
         for member in 0..self.members.len() {
-            // Numbers of 64 bits are strings there.
+            // etcd writes 64-bit numbers as strings.
             let status = self.ask_etcd(member, "/v3/maintenance/status", json!({})).await.unwrap_or_default();
             ids.push(status["header"]["member_id"].as_str().map(str::to_owned));
             let term = status["raftTerm"].as_str().and_then(|term| term.parse::<u64>().ok());

@@ -1,9 +1,9 @@
 //! The folder and the process group of one run, such as of a control plane, and the guardian that removes both.
 //!
-//! A test run ends by returning, panicking, Ctrl-C, or SIGKILL from a CI at its time limit. In the last case none of
-//! its code runs. The guardian is a small shell that reads a pipe. Only this process has the other end. When the pipe
-//! closes, the guardian kills the process group and removes the folder. The parent-death signal of Linux would be
-//! simpler, and wrong: it fires when the *thread* that started the child ends. Every test has its own thread.
+//! A test run may return, panic, or be ended by Ctrl-C or by SIGKILL from a CI at its time limit. After SIGKILL none of
+//! its code runs. So the guardian, a small shell, reads a pipe of which only this process has the other end. When the
+//! pipe closes, the guardian kills the process group and removes the folder. The parent-death signal of Linux would be
+//! simpler, but wrong: it fires when the *thread* that started the child ends, and every test has its own thread.
 
 use std::{
     fs,
@@ -21,9 +21,10 @@ use anyhow::{Context, Result};
 
 use crate::{process::Process, tools::scratch};
 
-/// Arguments: the process group, the folder. A word on the pipe means: keep the logs. SIGKILL also ends processes that
-/// are stopped. The folder `data`, such as etcd's, is tens of megabytes without diagnostic value. A script `cleanup` in the
-/// folder removes what the processes left elsewhere.
+/// The script of the guardian. Arguments: the process group, the folder. A line on the pipe tells it to keep the logs.
+/// SIGKILL also ends processes that are stopped. It always removes the folder `data`, which holds tens of megabytes
+/// without diagnostic value, such as etcd's data. A script `cleanup` in the folder removes what the processes left
+/// elsewhere.
 const GUARDIAN: &str = r#"
 trap '' INT TERM HUP
 keep=
@@ -35,12 +36,12 @@ for attempt in 1 2 3 4 5; do
 done
 "#;
 
-/// A folder and a process group that do not outlive this value, nor the process.
+/// A folder and a process group that end when this value is dropped or the process ends.
 pub struct Run {
     folder: PathBuf,
-    /// Leads the process group, so that the group exists, and its number is not given to another, as long as it does.
+    /// The leader of the process group. While it exists, the group exists, and no other group can get its ID.
     anchor: Child,
-    /// Its standard input is the pipe, which is close-on-exec: no other child holds it open.
+    /// Its standard input is the pipe. The pipe is close-on-exec, so that no other child keeps it open.
     guardian: Mutex<Child>,
 }
 
@@ -63,7 +64,7 @@ impl Run {
         &self.folder
     }
 
-    /// A process that joins the group ends with it.
+    /// The ID of the process group. A process that joins the group ends with it.
     pub(crate) fn process_group(&self) -> i32 {
         self.anchor.id().cast_signed()
     }
@@ -74,7 +75,7 @@ impl Run {
         Process::spawn(name, command, self.folder.join(format!("{name}.log")))
     }
 
-    /// Keeps the folder when this value is dropped, and returns its path.
+    /// Makes the guardian keep the logs, and prints where they are.
     pub(crate) fn keep(&self) {
         let mut guardian = self.guardian.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipe) = &mut guardian.stdin
@@ -94,14 +95,14 @@ impl Drop for Run {
 }
 
 /// A shell in a process group of its own that reads a pipe from this process. It must not keep the test's output open,
-/// since a reader may wait for its end.
+/// because a reader may wait for the end of the output.
 fn shell(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     command
 }
 
-/// A process number may have been used before, by a run whose logs were kept.
+/// Creates a new folder. An earlier run with the same process ID may have kept its folder.
 fn create_folder() -> Result<PathBuf> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let runs = scratch().join("runs");

@@ -1,8 +1,9 @@
 //! Builds etcd, the components of Kubernetes, kubectl, helm and a replica on client-go from their Go modules.
 //!
-//! A test must run after `git clone` with only Rust and Go, and without an image registry. So the tests build the binaries
-//! at first use from the modules in `kubernetes/`, `helm/`, `helm3/` and `tests/clientgo/`, whose contents go.sum pins.
-//! The rule that must hold: a binary is either absent or complete, and many tests that start at once build it once.
+//! After `git clone`, the tests must run with only Rust and Go, and without an image registry. So they build the
+//! binaries at first use, from the modules in `kubernetes/`, `helm/`, `helm3/` and `tests/clientgo/`, whose contents
+//! go.sum pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
+//! build it once.
 
 use std::{
     env,
@@ -19,7 +20,7 @@ use anyhow::{Context, Result, bail};
 
 const CONTAINERD: &str = "github.com/containerd/containerd/v2";
 
-/// Leaves out of containerd the filesystems that nobody here has, of which one needs a C library.
+/// Excludes filesystems from containerd that the tests do not use. One of them needs a C library.
 const CONTAINERD_TAGS: &str = "no_btrfs no_zfs no_aufs no_devmapper";
 
 /// A program that tests run.
@@ -35,40 +36,40 @@ pub enum Tool {
     KubeControllerManager,
     /// The scheduler of Kubernetes. Only the tests of native candidates need it.
     KubeScheduler,
-    /// What runs the pods of a node. Only the tests on a node need it, as all others up to `Helm`.
+    /// The program that runs the pods of a node. Only the tests on a node need it, like all others up to `Helm`.
     Kubelet,
     /// The network of Services on a node.
     KubeProxy,
-    /// What runs the containers of a node.
+    /// The program that runs the containers of a node.
     Containerd,
     /// The process beside each pod by which containerd runs its containers.
     ContainerdShim,
     /// The command line of containerd.
     Ctr,
-    /// The plugin of the network that links a pod to its node.
+    /// The network plugin that links a pod to its node.
     Ptp,
-    /// The plugin of the network that gives a pod its address.
+    /// The network plugin that assigns a pod its address.
     HostLocal,
     /// Helm 4, which installs charts.
     Helm,
     /// Helm 3, which installs the same charts. Only the chart's tests need it.
     Helm3,
-    /// A replica of a component that stands for a Lease by client-go.
+    /// A replica of a component that stands for a Lease with client-go.
     ClientGo,
 }
 
 /// Where the programs come from.
 #[derive(Clone, Debug)]
 pub struct Tools {
-    /// A folder with etcd, kube-apiserver and kubectl, as `setup-envtest` makes: what is there is not built.
+    /// A folder with etcd, kube-apiserver and kubectl, as `setup-envtest` creates it. Programs in it are not built.
     pub assets: Option<PathBuf>,
     /// `PATH`, in which `go` is looked up.
     pub search_path: OsString,
-    /// Folder for what is built here.
+    /// The folder for the programs that are built here.
     pub built: PathBuf,
 }
 
-/// A tool and its place, whether it is there or not.
+/// A tool and its path, whether or not the file exists.
 pub(crate) struct Program {
     pub(crate) tool: Tool,
     pub(crate) path: PathBuf,
@@ -133,14 +134,14 @@ impl Tool {
         })
     }
 
-    /// Whether `setup-envtest` brings it.
+    /// Whether `setup-envtest` provides it.
     const fn is_asset(self) -> bool {
         matches!(self, Self::Etcd | Self::KubeApiserver | Self::Kubectl)
     }
 }
 
 impl Tools {
-    /// `KUBEBUILDER_ASSETS` and `PATH` of this process, and `controlplane/bin` of cargo's target folder.
+    /// Uses `KUBEBUILDER_ASSETS` and `PATH` of this process, and `controlplane/bin` in cargo's target folder.
     pub fn from_env() -> Self {
         Self {
             assets: env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from),
@@ -181,7 +182,7 @@ impl Tools {
             arguments.extend(["-tags", CONTAINERD_TAGS].map(str::to_owned));
         }
 
-        // Versions live side by side, so that two branches do not rebuild each other's.
+        // Several versions may exist side by side, so that two branches do not rebuild each other's programs.
         let mut hasher = DefaultHasher::new();
         (&go_mod, &arguments).hash(&mut hasher);
         for source in sources(&module)? {
@@ -201,7 +202,8 @@ impl Tools {
         self.build(*tool, arguments, module, path)
     }
 
-    /// One process builds at a time: Go's own parallelism fills the machine. The lock ends with the process that holds it.
+    /// One process builds at a time: Go's own parallelism fills the machine. The lock ends with the process that holds
+    /// it.
     pub(crate) fn lock(&self, what: &str) -> Result<File> {
         fs::create_dir_all(&self.built).with_context(|| format!("cannot create {}", self.built.display()))?;
         let path = self.built.join("lock");
@@ -261,15 +263,15 @@ impl Tools {
     }
 }
 
-/// `controlplane/` in cargo's target folder, wherever that was put: the running program is inside of it, and cargo
-/// marks it with a CACHEDIR.TAG. A program that was moved away uses the target folder of the workspace.
+/// `controlplane/` in cargo's target folder, wherever that is: the running program is inside the target folder, which
+/// cargo marks with a CACHEDIR.TAG. A program that was moved elsewhere uses the target folder of the workspace.
 pub(crate) fn scratch() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf);
     target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).join("controlplane")
 }
 
-/// The module's own Go code, of which most have none.
+/// The Go files of the module itself. Most modules have none.
 fn sources(module: &Path) -> Result<Vec<String>> {
     let cannot_read = || format!("cannot read {}", module.display());
     let entries = fs::read_dir(module).and_then(Iterator::collect::<io::Result<Vec<_>>>).with_context(cannot_read)?;
@@ -279,9 +281,9 @@ fn sources(module: &Path) -> Result<Vec<String>> {
     paths.iter().map(|path| fs::read_to_string(path).with_context(cannot_read)).collect()
 }
 
-/// The versions that programs take from the linker; a package of another module lacks these variables, which the linker
-/// accepts. A Kubernetes program reports its version, and derives its feature gates from it. Helm 3 assumes the version
-/// of its client library for a cluster that it cannot ask; Helm 4 finds that out by itself.
+/// The flags by which the linker sets the versions of programs. The linker ignores variables that a program lacks. A
+/// Kubernetes program reports its version, and derives its feature gates from it. Helm 3 uses the version of its client
+/// library for a cluster that it cannot query; Helm 4 determines it by itself.
 pub(crate) fn linker_flags(go_mod: &str) -> Result<String> {
     let mut flags = "-s -w".to_owned();
     if let Some(version) = required(go_mod, "k8s.io/kubernetes") {
@@ -318,7 +320,7 @@ fn major_and_minor(version: &str) -> Result<(&str, &str)> {
     Ok((major, minor))
 }
 
-/// Prints past the capture of libtest: a build takes minutes, and its user needs the reason.
+/// Prints although libtest captures output: a build takes minutes, and the user must know why the test waits.
 pub(crate) fn say(message: &str) {
     let _ = writeln!(io::stderr(), "controlplane: {message}");
 }

@@ -1,4 +1,5 @@
-//! The users as which Kubernetes' own components call the API server. Its own roles give each what it needs.
+//! The users as which Kubernetes' own components call the API server. The roles built into the server give them the
+//! rights that they need.
 
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ pub enum User {
     KubeControllerManager,
     /// The scheduler of Kubernetes.
     KubeScheduler,
-    /// The network of Services on a node.
+    /// The program for the network of Services on a node.
     KubeProxy,
     /// The kubelet of the node.
     Kubelet,

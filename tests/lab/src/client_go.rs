@@ -1,9 +1,9 @@
-//! client-go's electors at the level of records: when one of them writes the Lease or its candidate, and what.
+//! client-go's electors at the level of records: when such an elector writes the Lease or its candidate, and what.
 //!
-//! client-go knows no session. It goes by the name of the holder, keeps annotations and labels, and polls the Lease once
-//! per retry period. It waits out the lease duration of each version from its own observation of that version. It exits
-//! when it has not renewed for the renew deadline. All of that is the same in its two modes, and in both of them two may
-//! lead at one instant: that is client-go's own.
+//! client-go knows no session. It compares only the name of the holder, keeps annotations and labels, and polls the
+//! Lease once per retry period. It waits for the lease duration of each version, counted from its own observation of
+//! that version. It exits when it has not renewed for the renew deadline. All of that is the same in its two modes. In
+//! both modes two client-go electors may lead at the same time; that is a property of client-go.
 
 use std::time::Duration;
 
@@ -40,14 +40,14 @@ pub struct ClientGo {
     /// The version of the Lease that it read last, and when it first read that version.
     observed: Option<(LeaseRecord, Moment)>,
     polls_at: Moment,
-    /// When it gives up unless it renews before. `None` while it does not lead.
+    /// When it gives up unless it renews before; `None` while it does not lead.
     leads_until: Option<Moment>,
     renews_candidate_at: Moment,
-    /// When it answers a ping again that is ahead of its clock.
+    /// When it answers once more a ping that is ahead of its clock.
     answers_again_at: Option<Moment>,
 }
 
-/// What an elector of client-go does to the Lease.
+/// What an elector of client-go does with the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It waits.
@@ -87,19 +87,19 @@ impl ClientGo {
         self.lease_seconds
     }
 
-    /// Whether it leads, as it believes.
+    /// Whether it believes that it leads.
     pub fn leads(&self, now: Moment) -> bool {
         self.leads_until.is_some_and(|until| now < until)
     }
 
-    /// When it does something next.
+    /// When its next step is due.
     pub fn next_at(&self) -> Moment {
         let next = self.polls_at.min(self.leads_until.unwrap_or(Moment::NEVER));
         let candidate = self.renews_candidate_at.min(self.answers_again_at.unwrap_or(Moment::NEVER));
         if self.stands == Stands::Coordinated { next.min(candidate) } else { next }
     }
 
-    /// What it does to the Lease now.
+    /// What it does with the Lease now.
     pub fn poll(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Step {
         let given_up = self.leads_until.is_some_and(|until| until <= now.moment);
         if now.moment < self.polls_at && !given_up {
@@ -118,7 +118,7 @@ impl ClientGo {
         if begins { Step::Begin(next) } else { Step::Renew(next) }
     }
 
-    /// It stops, as a process does on SIGTERM, or gives up: it releases the Lease if that names it.
+    /// Stops, as a process does on SIGTERM, or gives up: releases the Lease if the Lease names it.
     pub fn stop(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Step {
         match lease.filter(|_| self.leads_until.take().is_some() && self.is_mine(lease)) {
             None => Step::Exit,
@@ -133,12 +133,12 @@ impl ClientGo {
         }
     }
 
-    /// The time with which it answers a ping, or renews its candidate unasked. It writes its own time, whatever the
-    /// former one is, and answers a ping only if that is later than its last time. So it answers again and again a ping
-    /// that is ahead of its clock.
+    /// The time with which it answers a ping, or renews its candidate without a ping. It writes the time of its own
+    /// clock, even if the former time was later. It answers a ping only if the ping is later than its own last time. So
+    /// it answers a ping that is ahead of its clock again and again.
     ///
     /// # Panics
-    /// Panics if a candidate without `renewTime` is pinged: that ends a process of client-go, too.
+    /// Panics if a candidate without `renewTime` is pinged: a process of client-go panics then, too.
     pub fn renews_candidate(&mut self, candidate: &CandidateRecord, now: Now) -> Option<WireTime> {
         let is_pinged = candidate.ping_time.is_some() && candidate.ping_time > candidate.renew_time;
         let is_due = now.moment >= self.renews_candidate_at;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinated_elector_claims_nothing_and_takes_up_what_names_it() {
+    fn a_coordinated_elector_claims_no_free_lease_and_takes_up_its_grant() {
         let mut elector = ClientGo::new("a", Stands::Coordinated, 15, at(0));
         assert_eq!(elector.poll(None, at(0)), Step::Wait);
         assert_eq!(elector.poll(Some(&lease("")), at(2)), Step::Wait);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinated_elector_that_is_asked_gives_up_twelve_seconds_after_its_last_renewal() {
+    fn a_coordinated_elector_that_is_asked_to_hand_over_gives_up_twelve_seconds_after_its_last_renewal() {
         let mut elector = ClientGo::new("a", Stands::Coordinated, 15, at(0));
         assert!(matches!(elector.poll(Some(&lease("a")), at(0)), Step::Begin(_)));
         let asked = LeaseRecord {

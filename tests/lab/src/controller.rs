@@ -1,6 +1,6 @@
-//! One controller of the lab: its election, and its requests on their way.
+//! One controller of the lab: its election, and its requests under way.
 //!
-//! It decides again only when every request of its last decision has an outcome. No decision waits for a status.
+//! It decides again only when every request of its last decision has an outcome, except status writes.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::lab::{Event, LEASE, Lab, Who, micros};
 use crate::process::{Fate, Process};
 use crate::words::{describe_answer, describe_request};
 
-/// A controller and what surrounds it.
+/// A controller with its clocks and its network.
 pub struct Controller {
     /// Its clocks, network and watches.
     pub process: Process,
@@ -29,7 +29,7 @@ pub struct Controller {
 pub(crate) struct PendingRequest {
     request: Request,
     sent: Moment,
-    /// To publish once the request has succeeded.
+    /// The event to publish once the request has succeeded.
     report: Option<Report>,
     /// Whether the next decision waits for it.
     is_awaited: bool,
@@ -67,7 +67,7 @@ impl Lab {
         }
     }
 
-    /// The watches of a controller show everything that is there, and what is not there any more.
+    /// The watches of a controller show every object that exists, and which ones are gone.
     pub(crate) fn relist(&mut self, index: usize) {
         self.show_lease(Who::Controller(index));
         let mut candidates: BTreeSet<CandidateKey> = self.controllers[index].shown.clone();

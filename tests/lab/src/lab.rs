@@ -54,19 +54,19 @@ pub struct Lab {
     pub controllers: Vec<Controller>,
     /// The processes of client-go.
     pub natives: Vec<Native>,
-    /// What an observer has seen, one line each, with the true time in seconds.
+    /// The events, one line each, with the true time in seconds.
     pub transcript: Vec<String>,
-    /// Whether the transcript contains what electors do as a matter of routine: renewals and reads.
+    /// Whether the transcript contains the routine of electors: renewals and reads.
     pub shows_routine: bool,
     /// Draws the jitter of electors; the constant 0 in scripts.
     pub chance: Box<dyn FnMut() -> u32>,
-    /// Overrides a process' fate for each request.
+    /// Draws the fate of each request, instead of the fate that is set for its process.
     pub fates: Option<Box<dyn FnMut() -> Fate>>,
-    /// Every token with which a term began, in the order of their beginnings.
+    /// The token of each term, in the order in which the terms began.
     pub tokens: Vec<u64>,
-    /// By session and start of its range: up to when an elector could call wall-clock instants its own, so far.
+    /// By the session and the start of its range: up to which wall-clock instant an elector could own instants, so far.
     pub owned: BTreeMap<(String, WireTime), WireTime>,
-    /// Electors that led at one instant.
+    /// The violations of S1: electors that led at the same instant.
     pub violations: Vec<String>,
     queue: BTreeMap<(i64, u64), Event>,
     sequence: u64,
@@ -99,7 +99,7 @@ impl Lab {
         }
     }
 
-    /// The true time by a wall clock without an error.
+    /// The true time, as a correct wall clock shows it.
     pub fn wall(&self) -> WireTime {
         wall_at(self.now_micros)
     }
@@ -115,7 +115,7 @@ impl Lab {
         self.begin(self.replicas.len() - 1);
     }
 
-    /// Starts an elector in the place of one that has crashed. What was on its way to the former one is lost.
+    /// Starts an elector in place of a crashed one. Answers and events on their way to the former one are lost.
     pub fn replace(&mut self, index: usize, replica: Replica) {
         self.queue.retain(|_, event| match event {
             Event::Wake(Who::Replica(to)) | Event::Observe(to, _) => *to != index,
@@ -125,7 +125,7 @@ impl Lab {
         self.begin(index);
     }
 
-    /// The first decision, and what the watches show first.
+    /// Makes the first decision of an elector, and lets its watches show the current state.
     fn begin(&mut self, index: usize) {
         self.push(self.now_micros, Event::Wake(Who::Replica(index)));
         self.show_lease(Who::Replica(index));
@@ -161,7 +161,7 @@ impl Lab {
         self.candidate_changed(name);
     }
 
-    /// Pings a candidate as a controller does whose wall clock is ahead by so much.
+    /// Pings a candidate, like a controller whose wall clock is ahead by `ahead_micros`.
     pub fn ping(&mut self, name: &str, ahead_micros: i64) {
         let wall = wall_at(self.now_micros + ahead_micros);
         self.edit_candidate(name, |candidate| {
@@ -175,10 +175,10 @@ impl Lab {
         self.candidate_changed(name);
     }
 
-    /// Lets everything happen that happens until `until_micros`.
+    /// Runs all events until `until_micros`.
     ///
     /// # Panics
-    /// Panics after `most_events` events: a process does not rest.
+    /// Panics after `most_events` events: a process never comes to rest.
     pub fn run_until(&mut self, until_micros: i64, most_events: usize) {
         for _ in 0..most_events {
             let Some((&(at, _), _)) = self.queue.first_key_value() else { break };
@@ -206,7 +206,7 @@ impl Lab {
         self.now_micros = self.now_micros.max(until_micros);
     }
 
-    /// Wall-clock instants that two processes could call their own, at whatever time each of them was asked.
+    /// Wall-clock instants that two processes could own, at any time so far.
     pub fn overlaps(&self) -> Vec<String> {
         let ranges: Vec<_> = self.owned.iter().map(|((session, start), until)| (session, start, until)).collect();
         let pairs =
@@ -215,7 +215,7 @@ impl Lab {
         overlapping.map(|pair| format!("{pair:?}")).collect()
     }
 
-    /// What each process would answer now for all instants that its clock has shown.
+    /// Records which instants each process would own if it were asked now about all instants that its clock has shown.
     fn note_ranges(&mut self) {
         for replica in &self.replicas {
             if replica.process.crashed || self.now_micros < replica.process.frozen_until {
@@ -292,7 +292,7 @@ impl Lab {
     }
 }
 
-/// A wall clock without an error at this true time.
+/// The time that a correct wall clock shows at this true time.
 pub const fn wall_at(true_micros: i64) -> WireTime {
     WireTime::from_micros(WALL_START_MICROS + true_micros)
 }
@@ -300,7 +300,7 @@ pub const fn wall_at(true_micros: i64) -> WireTime {
 /// The configuration of an elector.
 ///
 /// # Panics
-/// If the durations are invalid.
+/// Panics if the durations are invalid.
 pub fn config(name: &str, session: &str, mode: Mode, durations: Durations) -> Config {
     Config {
         identity: name.to_owned(),

@@ -1,8 +1,8 @@
 //! One lab for both cores: real electors and real elections over the reference store, in virtual time.
 //!
-//! There is one true time, which only the [`Lab`] knows. Each process has clocks of its own, and a network that delays
-//! or loses its requests. A [script] changes something, lets everything happen that follows at once, and returns
-//! what an observer sees.
+//! There is one true time, which only the [`Lab`] knows. Each process has its own clocks, and a network that delays or
+//! loses its requests. Each step of a [script] changes something, runs all events that follow at once, and returns a
+//! transcript of them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

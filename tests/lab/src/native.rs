@@ -1,5 +1,5 @@
-//! One process of client-go in the lab. It reads and writes at one instant: its own network and its own watches are
-//! client-go's matter.
+//! One process of client-go in the lab. Its reads and writes take no time: the lab does not test client-go's own
+//! network and watches.
 
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, WireTime};
 
@@ -17,7 +17,7 @@ pub struct Native {
 }
 
 impl Native {
-    /// Whether it leads, as it believes.
+    /// Whether it believes that it leads.
     pub fn reads_leading(&self, true_micros: i64) -> bool {
         !self.process.crashed && self.elector.leads(self.process.local(true_micros).moment)
     }

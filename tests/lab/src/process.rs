@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hustings_core::model::{Moment, Now, WireTime};
 
-/// A hundred years: nothing later ever happens.
+/// A hundred years: no event is later.
 const FAR_AWAY_MICROS: i64 = 100 * 365 * 86_400 * 1_000_000;
 
 /// The wall clock at the start of the true time.
@@ -13,11 +13,11 @@ pub(crate) const WALL_START_MICROS: i64 = 1_000_000_000_000_000;
 /// What the network does with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// How long the request travels to the server.
+    /// How long the request takes to reach the server.
     pub there: Duration,
     /// Whether the server executes it.
     pub executed: bool,
-    /// How long the answer travels back.
+    /// How long the answer takes to come back.
     pub back: Duration,
     /// Whether the answer is lost: the outcome is then unknown to the process.
     pub answer_lost: bool,
@@ -32,9 +32,9 @@ pub struct Process {
     pub label: String,
     /// What the network does with its requests from now on.
     pub fate: Fate,
-    /// How late its watches are; `None` while they are silent.
+    /// The delay of its watches; `None` while they are silent.
     pub watch_delay: Option<Duration>,
-    /// Until when it does nothing, in true time.
+    /// Until when it is frozen, in true time.
     pub frozen_until: i64,
     /// Whether it crashed or has finished.
     pub crashed: bool,

@@ -1,4 +1,4 @@
-//! One elector of the lab: its work, and its requests on their way.
+//! One elector of the lab: its work, and its requests under way.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ pub enum WorkStops {
     Never,
 }
 
-/// An elector and what surrounds it.
+/// An elector with its clocks, its network and its work.
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Replica {
     /// Its clocks, network and watches.
     pub process: Process,
     /// The elector.
     pub elector: Elector,
-    /// The server refuses its requests to hand over.
+    /// The server rejects its requests to hand over.
     pub may_not_ask: bool,
     /// A proxy answers 404 to its writes of objects that exist.
     pub gets_404: bool,
@@ -71,7 +71,7 @@ impl Replica {
         self
     }
 
-    /// What `is_leader()` reads.
+    /// What `is_leader()` returns.
     pub fn reads_leading(&self, true_micros: i64) -> bool {
         let now = self.process.local(true_micros).moment;
         if self.process.crashed {
@@ -85,7 +85,7 @@ impl Replica {
 
     fn nomination(&self) -> Nomination {
         let Config { identity, lease_name, session, strategy, timing, .. } = self.elector.config();
-        // A third party's strategy may do without an emulation version.
+        // A third party's strategy needs no emulation version.
         let emulates = *strategy == Strategy::OldestEmulationVersion;
         let pod = Pod { name: identity.clone(), uid: format!("pod-of-{identity}") };
         Nomination {
@@ -217,7 +217,7 @@ const fn is_write_of_existing(action: &Action) -> bool {
     matches!(action, Action::WriteLease { .. } | Action::RenewCandidate { .. } | Action::DeleteCandidate { .. })
 }
 
-/// Whether this happens every few seconds, whatever the scene is about.
+/// Whether this action happens every few seconds in any script.
 fn is_routine(action: &Action, reply: &Reply) -> bool {
     let is_renewal = matches!(action, Action::WriteLease { write, .. } if write.purpose == Purpose::Renew);
     let is_renewed = is_renewal && matches!(reply.clone().lease(), Outcome::Landed(LeaseRecord { leaving: false, .. }));

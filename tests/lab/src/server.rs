@@ -6,7 +6,7 @@ use hustings_core::model::{
 
 use crate::lab::LEASE;
 
-/// The part of every write that an admission policy takes back.
+/// The part of every write that an admission policy reverts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strips {
     /// The session of a Lease.
@@ -22,7 +22,7 @@ pub enum Strips {
 pub struct Server {
     /// The objects.
     pub store: ReferenceStore,
-    /// What an admission policy takes back of every write.
+    /// The part of every write that an admission policy reverts.
     pub strips: Option<Strips>,
     /// Whether the cluster lacks the kind LeaseCandidate.
     pub lacks_candidates: bool,
@@ -37,7 +37,7 @@ impl Server {
             }
             Request::WriteLease { name, write, .. } => {
                 let former = self.store.lease(name).cloned();
-                // Otherwise nobody could see by the record which attempt has landed, or that anything has changed.
+                // Otherwise the record would not show which attempt has succeeded, or that anything has changed.
                 if let (Some(former), Set::To(renew_time)) = (&former, &write.renew_time)
                     && former.resource_version == write.resource_version
                 {

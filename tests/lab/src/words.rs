@@ -1,4 +1,4 @@
-//! The words of transcripts: actions, requests, replies, notes and Leases on one line each.
+//! The text of transcripts: actions, requests, replies, notes and Leases on one line each.
 
 use std::fmt::Write as _;
 
@@ -118,7 +118,7 @@ pub(crate) fn describe_note(note: &Note) -> String {
     }
 }
 
-/// A Lease on one line, without what is absent.
+/// A Lease on one line, without the fields that are absent.
 pub(crate) fn describe(lease: &LeaseRecord) -> String {
     let mut text = format!("v{} ", lease.resource_version);
     match (&lease.holder, lease.is_open()) {

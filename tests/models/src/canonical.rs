@@ -1,18 +1,18 @@
-//! Decides which worlds are equal. Without this an exploration would not end, since time, versions and counters grow
-//! for ever.
+//! Decides which worlds are equal. Without this module no exploration would end, because time, versions and counters
+//! grow forever.
 //!
 //! The derived `Hash` of the real states passes them to this hasher word by word. The hasher replaces each value that
 //! only grows by its meaning. A moment becomes its distance from the present of its process. Versions, timestamps,
 //! terms, numbers of requests and transitions become their ranks among values of their kind. The rule that must hold:
-//! worlds that are spelled alike continue alike. The rules of the product allow that: they compare moments with the
-//! present and with each other, and all other values for equality and order only. A test compares the next steps of
-//! twins.
+//! worlds with the same hash input behave the same from then on. The rules of the product allow that: they compare
+//! moments with the present and with each other, and all other values only for equality and order. A test compares the
+//! next steps of two such worlds.
 //!
-//! Without pings even less matters ([`Times::Equal`]): timestamps are compared for equality only, and events long past
+//! Without pings even less matters ([`Times::Equal`]): timestamps are only compared for equality, and events long past
 //! are all equal.
 //!
-//! The start values of the counters distinguish the kinds ([`FIRST_VERSION`] and its like). The models use these start
-//! values.
+//! The start values of the counters ([`FIRST_VERSION`] and others) tell this module the kind of a value, so the models
+//! must use them.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -33,7 +33,7 @@ pub(crate) const FIRST_LOCAL_MICROS: i64 = 1_000_000_000_000;
 /// Where every wall clock starts, in microseconds. Local clocks stay below.
 pub(crate) const FIRST_WALL_MICROS: i64 = 1_000_000_000_000_000;
 
-/// The spelling of a planned moment that has passed.
+/// Replaces a planned moment that has passed.
 const OVER: i64 = i64::MIN / 2;
 
 /// The kinds of values that are ranked.
@@ -46,14 +46,14 @@ enum Kind {
     Counter(u64),
     /// Timestamps.
     Wire,
-    /// Events of this session that lie further back than any wait.
+    /// Events of this session that are older than any wait.
     Past(u64),
 }
 
 enum Word {
     Plain(u64),
     Ranked(Kind, i64),
-    /// A timestamp that is spelled as its own value.
+    /// A timestamp that keeps its own value.
     Itself(i64),
 }
 
@@ -75,13 +75,13 @@ pub(crate) struct CanonicalHasher {
     times: Times,
     /// The wall clock, which all processes share.
     wall_micros: i64,
-    /// A tick, by that clock.
+    /// A tick, by the wall clock.
     wall_tick_micros: i64,
     /// A tick, by the clock of the process whose state is being hashed.
     tick_micros: i64,
-    /// The longest wait: further back only the order matters.
+    /// The longest wait. Of older events only the order matters.
     memory_micros: i64,
-    /// The hash of the last text: a term that follows it belongs to that session.
+    /// The hash of the last text. A term that follows the text of a session belongs to that session.
     text: Option<u64>,
 }
 
@@ -103,13 +103,13 @@ impl CanonicalHasher {
         }
     }
 
-    /// What follows belongs to the process of this session, whose clock shows `now_micros`.
+    /// Begins the state of the process with this session, whose clock shows `now_micros`.
     pub(crate) fn of(&mut self, session: &str, now_micros: i64, tick_micros: i64) -> &mut Self {
         (self.session, self.now_micros, self.tick_micros) = (hash_of(session.as_bytes()), now_micros, tick_micros);
         self
     }
 
-    /// Spells `state` without `head`, its first field, which never changes.
+    /// Hashes `state` without `head`, its first field, which never changes.
     pub(crate) fn spell_without(&mut self, head: &impl Hash, state: &impl Hash) {
         let start = self.words.len();
         head.hash(self);
@@ -158,7 +158,7 @@ impl CanonicalHasher {
     }
 }
 
-/// FNV-1a: the texts are few and short, and the models choose them.
+/// FNV-1a. It suffices, because the texts are few and short, and the models choose them.
 fn hash_of(text: &[u8]) -> u64 {
     text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -171,7 +171,7 @@ impl Hasher for CanonicalHasher {
     }
 
     fn write_u8(&mut self, value: u8) {
-        // The end of a text.
+        // 0xff marks the end of a text.
         if value != 0xff {
             self.plain(u64::from(value));
         }
@@ -199,7 +199,7 @@ impl Hasher for CanonicalHasher {
             FIRST_WALL_MICROS.. => {
                 let ahead = value - self.wall_micros;
                 if (0..self.wall_tick_micros / 2).contains(&ahead) {
-                    // Written in this tick, in which another process writes a later one.
+                    // It was written in this tick. Another process may write a later time in the same tick.
                     self.plain(ahead.cast_unsigned());
                 } else if self.times == Times::Ordered {
                     self.ranked(Kind::Wire, value);
@@ -211,7 +211,8 @@ impl Hasher for CanonicalHasher {
             ..FIRST_LOCAL_MICROS => self.plain(value.cast_unsigned()),
             _ => {
                 let ahead = value - self.now_micros;
-                // Events happen at ticks. A moment between two ticks was planned; once past, only that matters.
+                // Events happen at ticks, so a moment between two ticks was planned. Once it has passed, its value does
+                // not matter.
                 let is_over = ahead <= 0 && ahead % self.tick_micros != 0;
                 let is_long_past = ahead < -self.memory_micros;
                 if is_long_past && !is_over && self.times == Times::Ordered {

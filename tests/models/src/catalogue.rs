@@ -18,9 +18,9 @@ pub struct Case {
     pub name: &'static str,
     /// The subject of the exploration.
     pub subject: Subject,
-    /// In a negative control, the rule that must be found broken. Otherwise no rule may be.
+    /// The rule that a negative control must break. If `None`, no rule may be broken.
     pub breaks: Option<&'static str>,
-    /// Too many states for a test.
+    /// It has too many states for a test.
     pub is_large: bool,
 }
 
@@ -35,7 +35,7 @@ fn among_electors() -> Vec<Case> {
     let deletion = Left { deletions: 1, ..none };
     let slow = || Seat::direct("a", -1_000);
     let fast = || Seat::direct("b", 1_000);
-    // Requests end within the second in which they are sent. Processes and watches may be late without a limit.
+    // Requests end within the second in which they are sent. Processes and watches may be late by any time.
     let direct = || Scenario { answers_in_time: true, ..Scenario::direct() };
     let with = |left: Left| Scenario { left, ..direct() };
     let pair = |a: Seat, b: Seat| Scenario { seats: vec![a, b], ..direct() };
@@ -105,8 +105,8 @@ fn with_controllers() -> Vec<Case> {
     let waiting = coordinated::Scenario::new(1, 1, loss).by(ControllerRule::WaitsForAnswers);
     let mut counting = coordinated::Scenario::new(1, 1, Faults { deletions: 1, ..well });
     counting.seats[0].rule = Rule::CountsTermsForTokens;
-    // An elector whose clock is too slow renews its candidate unasked when the Lease has just expired. Then the
-    // controller would need no deadline of its own.
+    // An elector whose clock is too slow renews its candidate without a ping just after the Lease has expired. That
+    // renewal would wake the controller, so the case would not test the controller's own deadline.
     let dying = || {
         let mut scenario = elected(Faults { deaths: 1, ..well });
         scenario.seats.iter_mut().for_each(|seat| seat.fast_ppm = 1_000);

@@ -1,8 +1,9 @@
 //! The control: an elector with the rule of client-go's `leaderelection`, which is in wide use and is not safe.
 //!
-//! A holder renews every retry period. It leads until no renewal has been *answered* for a renew deadline. That counts
-//! from the start of its attempt, a retry period after the last answer. The others wait for the lease duration, counted
-//! from their observation of the last change, which may be much earlier than that answer.
+//! A holder renews every retry period. It stops leading when no renewal was *answered* for a renew deadline. That time
+//! counts from the start of the attempt to renew, which is a retry period after the last answer. The others wait for
+//! the lease duration, counted from their observation of the last change. That observation may be much earlier than the
+//! answer.
 
 use std::time::Duration;
 
@@ -14,12 +15,12 @@ pub(crate) struct ClientGo {
     identity: String,
     durations: Durations,
     known: Option<LeaseRecord>,
-    /// When the record was last observed to change.
+    /// When this elector last observed a change of the record.
     observed_at: Moment,
     /// When a holder gives up unless it has renewed.
     leads_until: Option<Moment>,
     next_try_at: Moment,
-    /// The known version was read in this round, or written in the last.
+    /// The known version was read in this round, or written in the previous one.
     may_act: bool,
     /// The request under way, and when it times out.
     under_way: Option<(AttemptId, Moment)>,

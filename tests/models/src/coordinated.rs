@@ -1,10 +1,10 @@
-//! The world of coordinated elections: real controllers, real electors, one Lease, and a server that honours
-//! conditions.
+//! The world of coordinated elections: real controllers, real electors, one Lease, and a server that enforces the
+//! conditions of writes.
 //!
-//! True time passes in ticks of 5 s, so that the product's own times are few ticks: a lease of 15 s, a window and a
-//! grant of 5 s. Within a tick everything that can happen does, in any order: deadlines, watch events, requests and
-//! their answers. Delay, loss, sleep and death are faults, of which a [`Scenario`] allows a few. Each of them may last
-//! for any time, also for ever.
+//! True time passes in ticks of 5 s. The product's own durations are then few ticks: a lease of 15 s, a window and a
+//! grant of 5 s each. Within a tick, all pending events happen, in any order: deadlines, watch events, requests and
+//! their answers. Delay, loss, sleep and death are faults, of which a [`Scenario`] allows a few. Each fault may last
+//! for any time, or forever.
 
 mod controller;
 mod kubelet;
@@ -53,7 +53,7 @@ pub struct Cluster {
     kubelet: Kubelet,
     replicas: Vec<Arc<Replica>>,
     controllers: Vec<Arc<Controller>>,
-    /// Requests whose sender no longer waits for an answer: they may still land.
+    /// Requests whose sender no longer waits for an answer. They may still succeed.
     strays: Vec<Sent>,
     left: Faults,
     /// How many processes have been started.
@@ -142,7 +142,7 @@ impl Cluster {
     fn start(&mut self, seat: &Seat) -> Process {
         self.lives += 1;
         let session = match self.lives {
-            // Each in a network namespace of its own, so that it cannot reclaim the Lease of its predecessor.
+            // Each process has its own network namespace, so that it cannot reclaim the Lease of its predecessor.
             life if self.scenario.reads_pods => format!("{}.{CONTAINER}.{life}.s", seat.identity),
             life => format!("s{life}"),
         };
@@ -222,7 +222,7 @@ impl Cluster {
         }
     }
 
-    /// Healthy watches show everything at once, in scenarios that say so.
+    /// In prompt scenarios, healthy watches show everything at once.
     fn show_all(&mut self) {
         for who in 0..self.replicas.len() {
             if self.replicas[who].is_shown_news(who, &self.store) {
@@ -366,7 +366,7 @@ fn index_of(identity: &str) -> usize {
     IDENTITIES.iter().position(|known| *known == identity).unwrap_or(IDENTITIES.len())
 }
 
-/// The longest deadline that a lease of 15 s allows, and one renewal in each tick.
+/// The longest renew deadline that a lease of 15 s allows, with one renewal in each tick.
 fn durations() -> Durations {
     Durations {
         lease_duration_seconds: LEASE_SECONDS,

@@ -1,4 +1,4 @@
-//! What a person may do to a Lease within the premises: nobody forges `open` or the release form.
+//! The edits of a Lease by a person, within the premises: a person does not forge `open` or the release form.
 
 use hustings_core::model::{LeaseRecord, SessionMark};
 

@@ -1,4 +1,4 @@
-//! What Stateright explores: the states of either kind of model, and the rules that must hold in each state.
+//! The states of both kinds of model, which Stateright explores, and the rules that must hold in each state.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use stateright::{Model, Property};
 
-/// No two processes read that they lead.
+/// `is_leader()` is never true in two processes at the same instant.
 pub const ONE_LEADER: &str = "S1: two processes never lead at one instant";
 /// Tokens grow.
 pub const TOKENS_GROW: &str = "S2: tokens grow";
 /// No leader loses the Lease to another process.
 pub const NOBODY_IS_DEPOSED: &str = "S3: the Lease is never taken from a leader";
-/// Grants are right.
+/// Each grant and each request to hand over goes to the right candidate.
 pub const GRANTS_ARE_RIGHT: &str = "S4: each electee and preferred holder is the best that proved itself live";
 /// A process leads soon.
 pub const LEADER_IN_TIME: &str = "L1: a process leads within the bound";
@@ -41,7 +41,7 @@ pub trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {
     /// True time.
     fn ticks(&self) -> i64;
 
-    /// The processes that read at this instant that they lead.
+    /// The processes in which `is_leader()` is true at this instant.
     fn leading(&self) -> impl Iterator<Item = usize>;
 
     /// For how many ticks no process has led although nothing was wrong.
@@ -57,13 +57,13 @@ pub trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {
 /// The limits of a scenario, and its expectations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How long there may be no leader, if that is checked.
+    /// How long there may be no leader; `None` if that is not checked.
     pub vacant_at_most_ticks: Option<i64>,
     /// When true time ends; `None` if it never does.
     pub horizon_ticks: Option<i64>,
-    /// The second process must also lead at some time. A world in which it cannot proves little.
+    /// The second process must also lead in some state. A world in which it never can proves little.
     pub second_leads: bool,
-    /// Evidence must also free a Lease at some time.
+    /// Evidence must also free a Lease in some state.
     pub evidence_counts: bool,
 }
 
@@ -71,20 +71,20 @@ pub struct Bounds {
 #[allow(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Verdict {
-    /// Two processes have read at one instant that they lead.
+    /// `is_leader()` was true in two processes at the same instant.
     pub do_two_lead: bool,
     /// A term has begun with a token that is not above all earlier ones.
     pub has_token_fallen: bool,
-    /// The Lease was taken from a process that read at that instant that it leads.
+    /// The Lease was taken from a process in which `is_leader()` was true at that instant.
     pub is_deposed: bool,
-    /// A grant went to a candidate that had not proved itself live, or not to the best one that had. Or a holder was
-    /// asked to hand over to an equal.
+    /// A grant went to a candidate that had not proved itself live, or not to the best of those that had. Or a holder
+    /// was asked to hand over to an equal candidate.
     pub is_misgranted: bool,
     /// A term expired although its process was awake, none of its requests was lost and the Lease exists.
     pub has_run_out: bool,
 }
 
-/// What Stateright explores.
+/// The model that Stateright explores.
 #[derive(Debug)]
 pub struct Exploration<S: State>(pub Arc<S::Scenario>);
 

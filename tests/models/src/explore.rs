@@ -1,4 +1,4 @@
-//! One exploration from its beginning to its end, with its figures.
+//! One exploration from its beginning to its end, with its statistics.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -39,11 +39,11 @@ pub struct Report {
     pub states: usize,
     /// Steps from one state to another.
     pub steps: usize,
-    /// The longest of the shortest paths to a state.
+    /// The length of the longest of all shortest paths to a state.
     pub depth: usize,
-    /// How long it took.
+    /// The duration of the exploration.
     pub time: Duration,
-    /// No limit was reached: these are all states.
+    /// No limit was reached, so these are all states.
     pub is_complete: bool,
     /// For each broken rule, the steps that lead to its violation.
     pub broken: BTreeMap<&'static str, Vec<String>>,
@@ -53,8 +53,8 @@ pub struct Report {
     pub impossible: Vec<&'static str>,
 }
 
-/// Explores `subject` until a rule is broken (`sought`, or else any), a limit is reached or no state is left. Calls
-/// `progress` now and then with the numbers of states and the depth.
+/// Explores `subject` until the rule `sought` is broken (any rule if it is `None`), a limit is reached or no state is
+/// left. Calls `progress` now and then with the numbers of states and the depth.
 pub fn explore(
     subject: Subject,
     limits: Limits,

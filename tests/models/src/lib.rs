@@ -2,11 +2,11 @@
 //!
 //! The core is pure and its states are values, so the models do not imitate it. A model is a small world around the
 //! code that runs in production, and its results hold for that code. [Stateright](https://docs.rs/stateright) explores
-//! everything that can happen in that world completely, for unlimited true time. The rules that must hold in each state
-//! are S1 to S4, L1 and L3 of the architecture, as far as a single state can show them.
+//! every order of events in that world, for unlimited true time. The rules that must hold in each state are S1 to S4,
+//! L1 and L3 of the architecture, as far as a single state can show them.
 //!
-//! [`World`] has electors without controllers, and anything may be late by any time. [`coordinated`] has electors with
-//! controllers, and delays are among a few faults.
+//! [`World`] has electors without controllers, and any event may be late by any time. [`coordinated`] has electors with
+//! controllers, and each delay counts as one of a few faults.
 
 mod canonical;
 mod catalogue;

@@ -14,8 +14,8 @@ use crate::client_go::ClientGo;
 /// The one Lease.
 pub(crate) const LEASE: &str = "lease";
 
-/// The clocks of one process. The local one may run too fast or too slow. All share the wall clock, since no process
-/// compares a timestamp with its own.
+/// The clocks of one process. The local clock may run too fast or too slow. All processes share one wall clock, because
+/// no process compares a timestamp with its own wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Clock {
     /// How many parts per million the local clock is too fast.
@@ -27,7 +27,7 @@ pub(crate) struct Clock {
 /// The configuration of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// The identity. Two processes may share one.
+    /// The identity. Two processes may have the same one.
     pub identity: &'static str,
     /// How many parts per million its clock is too fast.
     pub fast_ppm: i64,
@@ -79,7 +79,7 @@ pub(crate) enum Flight {
     Answered { observation: Observation, at: Moment },
 }
 
-/// What a watch has shown last.
+/// What a watch showed last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shown {
     Nothing,
@@ -106,7 +106,7 @@ pub(crate) struct Process {
 }
 
 impl Shown {
-    /// Whether there is something newer to show.
+    /// Whether the watch has a newer version to show.
     pub(crate) const fn is_older_than(self, version: u64) -> bool {
         match self {
             Self::Version(shown) => shown < version,
@@ -114,7 +114,7 @@ impl Shown {
         }
     }
 
-    /// The state after this version was observed by any means.
+    /// The state after the process has observed this version by any means.
     pub(crate) fn newest(self, version: u64) -> Self {
         Self::Version(if let Self::Version(known) = self { known.max(version) } else { version })
     }
@@ -171,7 +171,7 @@ impl Process {
         self.clock.at(ticks)
     }
 
-    /// What a reader finds at this instant.
+    /// What `is_leader()` is based on at this instant; `None` if this process does not lead.
     pub(crate) fn reads_leading(&self, ticks: i64) -> Option<Leading> {
         self.leading.filter(|leading| self.now(ticks).moment < leading.valid_until)
     }
@@ -197,7 +197,7 @@ impl Process {
         self.rule == Rule::RenewsWhileCalledHolder
     }
 
-    /// Whether its watch has something to show. client-go's elector has no watch.
+    /// Whether its watch has news. client-go's elector has no watch.
     pub(crate) fn has_news(&self, lease: Option<&LeaseRecord>) -> bool {
         match (&self.machine, lease) {
             (StateMachine::ClientGo(_), _) => false,
@@ -249,8 +249,8 @@ impl Process {
         i64::try_from(age).unwrap_or(i64::MAX).saturating_add(tick / 2) / tick
     }
 
-    /// Drops requests that have timed out. A read is gone for good, and the answer to a write adds nothing to the
-    /// watch. A write that was not executed may still be.
+    /// Drops requests that have timed out. A read has no further effect, and the answer to a write shows no more than
+    /// the watch. A write that was not executed may still be executed.
     pub(crate) fn drop_late_flights(&mut self, ticks: i64, timeout: Duration) {
         let now = self.now(ticks).moment;
         self.flights.retain(|flight| {
@@ -279,14 +279,14 @@ impl Process {
 
     fn publish(&mut self, mut leading: Option<Leading>, now: Moment) {
         if let (Rule::CountsTermsForTokens, Some(leading)) = (self.rule, &mut leading) {
-            // Spelled as versions are: by their order.
+            // As a version, the token is hashed by its order.
             leading.token = FIRST_VERSION + u64::from(leading.number);
         }
         let former = std::mem::replace(&mut self.leading, leading);
         if let (Rule::CountsFromAnswer, Some(leading), StateMachine::Hustings(elector)) =
             (self.rule, &mut self.leading, &self.machine)
         {
-            // Only an answer extends a validity, and it has just arrived.
+            // Only an answer extends the validity, and it has just arrived.
             let late = now.after(elector.config().timing.renew_deadline());
             let prolonged =
                 |former: &Leading| former.token != leading.token || former.valid_until < leading.valid_until;
@@ -377,7 +377,7 @@ fn record_of(observation: &mut Observation) -> Option<&mut LeaseRecord> {
     }
 }
 
-/// Short times, in which little can happen, with the least margins that are allowed.
+/// Short durations, in which few events fit, with the smallest margins that are allowed.
 pub fn short_durations() -> Durations {
     Durations {
         lease_duration_seconds: 3,

@@ -1,4 +1,4 @@
-//! One scenario of electors without a controller: its processes, and what may happen.
+//! One scenario of electors without a controller: its processes, and the events that may happen.
 
 use hustings_core::elector::{Durations, Mode};
 
@@ -21,20 +21,19 @@ pub struct Scenario {
     pub loses: bool,
     /// Watches may lag behind by a version.
     pub stale_watch: bool,
-    /// The answers to reads may also be late, and so show an old state. The effect is much the same as that of a late
-    /// watch.
+    /// The answers to reads may also be late, and so show an old state. The effect is similar to that of a late watch.
     pub slow_reads: bool,
     /// A request is executed and answered, or lost, before time passes.
     pub answers_in_time: bool,
-    /// A process acts, and a watch shows news, within the tick. Otherwise they may take any time.
+    /// Processes act, and watches show news, within the tick. Otherwise both may take any time.
     pub punctual: bool,
-    /// Every request is answered after so many ticks at the latest; `None` if perhaps never.
+    /// Every request is answered within this number of ticks; `None` if perhaps never.
     pub longest_delay_ticks: Option<i64>,
-    /// How many writes may be on their way to the server when time passes. They land late, perhaps after any limit.
+    /// How many writes may be on their way to the server when time passes. They arrive late, without a limit.
     pub late_writes: usize,
-    /// How long there may be no leader, if that is checked.
+    /// How long there may be no leader; `None` if that is not checked.
     pub vacant_at_most_ticks: Option<i64>,
-    /// For how long a past event can matter.
+    /// How long a past event can matter.
     pub memory_micros: i64,
     /// When true time ends; `None` if it never does.
     pub horizon_ticks: Option<i64>,
@@ -48,7 +47,7 @@ impl Seat {
 }
 
 impl Scenario {
-    /// Two electors in direct mode whose clocks differ in rate by 2 in 1000. Nothing is guaranteed to be in time.
+    /// Two electors in direct mode whose clocks differ in rate by 2 in 1000. Any event may be late.
     pub fn direct() -> Self {
         Self {
             seats: vec![Seat::direct("a", -1_000), Seat::direct("b", 1_000)],
@@ -68,8 +67,8 @@ impl Scenario {
         }
     }
 
-    /// Two electors with client-go's rule and its times, 15/10/2 s. Each request may be lost, or takes at most
-    /// `longest_delay_ticks` seconds until it is answered.
+    /// Two electors with client-go's rule and its durations, 15/10/2 s. Each request is lost, or answered within
+    /// `longest_delay_ticks` seconds.
     pub fn client_go(longest_delay_ticks: i64) -> Self {
         let durations = Durations { jitter_percent: 0, ..Durations::default() };
         Self {

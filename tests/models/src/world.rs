@@ -1,9 +1,9 @@
-//! The world of the direct models: one Lease, a server that honours conditions, and processes. Their events may come in
-//! any order and after any time.
+//! The world of the direct models: one Lease, a server that enforces the conditions of writes, and processes. Their
+//! events may happen in any order and after any time.
 //!
 //! A [`Step`] is one event, such as a deadline, a version that a watch shows, the execution of a request, an answer or
-//! its loss, or a tick of the true time. Nothing is urgent unless a scenario says so. So every pause, suspension and
-//! delay is among the explored orders, and a process that never acts again is a dead one.
+//! its loss, or a tick of the true time. No event is urgent unless the scenario makes it so. So the explored orders
+//! include every pause, suspension and delay, and a process that never acts again is a dead one.
 
 mod server;
 mod steps;
@@ -34,13 +34,13 @@ pub struct World {
     /// The version that a late watch may show.
     previous: Option<LeaseRecord>,
     processes: Vec<Arc<Process>>,
-    /// Writes of dead processes that may still land.
+    /// Writes of dead processes that may still succeed.
     orphans: Vec<LeaseWrite>,
     left: Left,
     lives: u8,
     highest_token: u64,
     verdict: Verdict,
-    /// For how many ticks no process has led, if that is counted.
+    /// For how many ticks no process has led; 0 if that is not checked.
     vacant: i64,
 }
 

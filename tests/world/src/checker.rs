@@ -9,7 +9,7 @@ use std::time::Duration;
 use hustings_core::model::{Hold, LeaseRecord, SessionMark, SessionStamp, UNDECLARED_DURATION_SECONDS};
 use tokio::time::Instant;
 
-/// How many thousandths of a second remain if a clock errs by 1 in 1000, with a margin.
+/// The least number of thousandths of a duration that pass if a clock has an error of 1 in 1000, with a margin.
 const RATE_MARGIN_PER_MILLE: u32 = 997;
 
 /// Observes the versions of one Lease.
@@ -19,7 +19,7 @@ pub struct Checker {
     /// The longest duration in seconds that the Lease has declared since it was last given up.
     declared_seconds: u32,
     greatest_token: u64,
-    /// Something has happened to the Lease that may end its term.
+    /// An event has happened that may end the term.
     may_end: bool,
     /// The process of the term is dead, so evidence may have ended it.
     pub holder_is_dead: bool,
@@ -45,7 +45,8 @@ impl Checker {
         self.changes_of_holder != self.expected_changes
     }
 
-    /// A version was written at `now`. `is_edited`: the writer does not take part in the election.
+    /// Records a version that was written at `now`. `is_edited` is whether its writer does not take part in the
+    /// election.
     pub fn see(&mut self, record: LeaseRecord, now: Instant, is_edited: bool) {
         if !is_edited {
             self.check_token(&record);
@@ -58,7 +59,7 @@ impl Checker {
         {
             let since = now - *changed_at;
             let (holder, transitions) = &self.session_began;
-            // Writing a name and nothing else is not a claim.
+            // A write of the name alone is not a claim.
             let is_its_session = former.holder == *holder || former.transitions <= *transitions;
             self.violations.extend(deposed(former, is_its_session, &record, since).filter(|_| !self.holder_is_dead));
             self.violations.extend(ignores_pause(former, &record));
@@ -111,7 +112,7 @@ impl Checker {
         record.is_given_up() || self.former.as_ref().is_some_and(has_run_out)
     }
 
-    /// How long a process may rely on the Lease, present or missing, if nobody renews it.
+    /// How long a process may rely on the Lease, present or missing, if no process renews it.
     pub fn lasts(&self) -> Duration {
         let least = if self.former.is_some() { 0 } else { UNDECLARED_DURATION_SECONDS };
         Duration::from_secs(u64::from(self.declared_seconds.max(least)))
@@ -149,7 +150,7 @@ impl Checker {
         }
     }
 
-    /// S1: all `leaders` read at this instant that they lead.
+    /// S1: `is_leader()` is true in all `leaders` at this instant.
     pub fn check_leaders(&mut self, leaders: &[String]) {
         if leaders.len() > 1 {
             self.violations.push(format!("S1: {} lead at the same instant", leaders.join(" and ")));
@@ -183,7 +184,7 @@ fn ignores_pause(former: &LeaseRecord, record: &LeaseRecord) -> Option<String> {
     (!is_known).then(|| format!("L2: {holder} becomes the holder although the elections of the Lease are paused"))
 }
 
-/// Whether the record changed, as waiting processes count it.
+/// Whether waiting processes count this as a change of the record.
 fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
     let counted = |record: &LeaseRecord| {
         let LeaseRecord { uid, holder, duration_seconds, acquire_time, renew_time, transitions, session, .. } = record;
@@ -194,11 +195,11 @@ fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
 }
 
 /// S3: a holder that renews in time loses its Lease only by a hand-over. An elector of another kind keeps the session
-/// of the former holder: then the record lasts as long as it declares itself.
+/// of the former holder. The record then lasts as long as its own duration declares.
 fn deposed(former: &LeaseRecord, is_its_session: bool, record: &LeaseRecord, since: Duration) -> Option<String> {
     let SessionMark::Term(term) = &former.session else { return None };
     let holder = former.holder.as_ref()?;
-    // An elector may take back its own Lease, and a container that of its former process.
+    // An elector may reclaim its own Lease, and a container may reclaim the Lease of its former process.
     let is_same = record.session.stamp().is_some_and(|stamp| {
         let place = SessionStamp::place(&stamp.session);
         stamp.session == term.session || place.is_some() && place == SessionStamp::place(&term.session)

@@ -1,8 +1,8 @@
 //! The clocks of one simulated process. The date is wrong, and the clocks run a little too fast or too slow.
 //!
-//! True time is tokio's, which the simulation pauses. A frozen process keeps sleeping: whatever it waits for arrives
-//! after the thaw. Its date has advanced by then. So has its local clock, if the product reads a clock that counts
-//! suspension.
+//! True time is tokio's, which the simulation pauses. A frozen process keeps sleeping: the events that it waits for
+//! arrive after the thaw. Its wall clock advances meanwhile. Its local clock does, too, if the product reads a clock
+//! that counts suspension.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,7 +23,7 @@ pub(crate) const EPOCH_MICROS: i64 = 1_750_000_000_000_000;
 #[derive(Clone)]
 pub struct WorldClock {
     began: Instant,
-    /// What the local clock shows at the beginning: processes start at different times.
+    /// The local clock at the beginning. It differs between processes.
     base_micros: i64,
     /// By how many microseconds per second the clock is too fast; negative if it is too slow.
     error_micros_per_second: i64,
@@ -32,7 +32,7 @@ pub struct WorldClock {
 }
 
 impl WorldClock {
-    /// Clocks of a world that began at `began`.
+    /// The clocks of a process in a world that began at `began`.
     pub fn new(
         began: Instant,
         base: Duration,
@@ -68,7 +68,7 @@ impl WorldClock {
         let local = moment.as_micros().saturating_sub(self.base_micros).max(0);
         let true_micros =
             local.saturating_sub(local / (1_000_000 + self.error_micros_per_second) * self.error_micros_per_second);
-        // Far beyond any simulation; tokio's timers have a limit.
+        // tokio's timers have a limit. This one is far beyond the end of any simulation.
         let true_micros = u64::try_from(true_micros).unwrap_or(0).min(1_000_000 * 3600 * 24 * 365);
         self.began + Duration::from_micros(true_micros)
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_fast_clock_sleeps_too_short_and_a_slow_one_too_long() {
+    async fn a_sleep_by_a_fast_clock_is_too_short_and_by_a_slow_clock_too_long() {
         let began = Instant::now();
         for (error, expected_millis) in [(1000, 999..=1000), (0, 1000..=1001), (-1000, 1001..=1002)] {
             let clock = WorldClock::new(began, Duration::from_secs(5), error, 0, Link::default());

@@ -1,4 +1,4 @@
-//! One set of faults, as a tower layer: for the simulation, and for a proxy in front of the real server.
+//! A tower layer that injects faults, for the simulation and for a proxy in front of the real server.
 //!
 //! Once sent, a request is under way whatever happens to its sender. The server may execute it long after the sender
 //! has given it up.
@@ -24,11 +24,11 @@ use crate::server::AnswerBody;
 /// The fate of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// How long the request takes to the server.
+    /// How long the request takes to reach the server.
     pub outward: Duration,
-    /// What happens when it would arrive.
+    /// What happens when the request would arrive.
     pub arrival: Arrival,
-    /// How long the answer takes.
+    /// How long the answer takes to come back.
     pub homeward: Duration,
     /// What happens to the answer.
     pub answer: Answer,
@@ -43,9 +43,9 @@ pub enum Arrival {
     Executed,
     /// It never arrives.
     Lost,
-    /// Something in front of the server answers with this code; the request is not executed.
+    /// A proxy in front of the server answers with this code. The request is not executed.
     Refused(u16),
-    /// Something in front of the server answers with a 404 that differs from the server's own.
+    /// A proxy in front of the server answers with a 404 that differs from the server's own.
     Forged(Forgery),
 }
 
@@ -78,7 +78,7 @@ pub enum Piece {
     After(Duration),
     /// The connection breaks instead.
     Broken,
-    /// Nothing more arrives on this connection.
+    /// No further piece arrives on this connection.
     Silence,
 }
 
@@ -123,7 +123,7 @@ impl<S: Clone, F> Clone for Faulty<S, F> {
 }
 
 impl<F: Fates> Faults<F> {
-    /// The faults that `fates` decides, on `link`.
+    /// The layer for the process behind `link`. `fates` decides the faults.
     pub fn new(fates: F, link: Link) -> Self {
         Self { fates: Arc::new(Mutex::new(fates)), link }
     }
@@ -150,7 +150,7 @@ impl<F: Fates> Faults<F> {
                 match fate {
                     Piece::After(_) => Some((piece, Some(pieces))),
                     Piece::Broken => Some((Err(broken()), None)),
-                    // Until the client closes the connection.
+                    // This lasts until the client closes the connection.
                     Piece::Silence => std::future::pending().await,
                 }
             }
@@ -222,7 +222,7 @@ where
                 Answer::Delivered if is_watch => outcome.map(|answer| answer.map(|body| faults.disturb(path, body))),
                 Answer::Delivered => outcome,
                 Answer::Broken => Err(broken()),
-                // Until the client closes the connection.
+                // This lasts until the client closes the connection.
                 Answer::Silence => std::future::pending().await,
             }
         }

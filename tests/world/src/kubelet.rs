@@ -1,8 +1,9 @@
 //! A model of the kubelets: the Pods of the processes, and the ends of their containers that the API server shows.
 //!
-//! A kubelet is late, forgets ends, and shows one end as the current state and as the last one. It is wrong about
-//! nothing, unless a world makes it lie. It keeps the premises of evidence: it shows no end beside an
-//! earlier run of the container that may still be alive, and none behind which the clock of its node was set back.
+//! A kubelet is late, forgets ends, and may show one end both as the current state and as the last one. It reports
+//! nothing false, unless a world makes it lie. It keeps the premises of evidence. It shows no end while an earlier run
+//! of the container may still be alive. It shows no end that is later than the time to which its node's clock was set
+//! back.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,7 @@ use crate::process::NAMESPACE;
 /// The container of every process.
 pub(crate) const CONTAINER: &str = "main";
 
-/// By how much a kubelet is late at most.
+/// The longest delay of a kubelet's report.
 const LATEST: Duration = Duration::from_secs(4);
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -46,7 +47,7 @@ struct PodState {
 struct Run {
     link: Link,
     clock: WorldClock,
-    /// How late its end is shown.
+    /// The delay until its end is shown.
     late: Duration,
     /// Its end is never shown.
     is_forgotten: bool,
@@ -70,14 +71,14 @@ impl Kubelet {
         pod.runs.drain(..oldest);
     }
 
-    /// The clock of this process was set.
+    /// Records that the clock of this process was set.
     pub(crate) fn set_date(&self, name: &str, clock: &WorldClock) {
         if let Some(pod) = self.state().pods.get_mut(name) {
             pod.forget_ends_after(clock);
         }
     }
 
-    /// From now on every silent holder is reported dead.
+    /// Reports every silent holder as dead from now on.
     pub(crate) fn lie(&self) {
         self.state().lies = true;
     }

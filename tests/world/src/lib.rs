@@ -1,4 +1,4 @@
-//! The world in which the real code is simulated: a model of the API server, imprecise clocks, and faults.
+//! The world that simulates the environment of the real code: a model of the API server, imprecise clocks, and faults.
 //!
 //! The rule that must hold: the model gives the same answers as a real kube-apiserver. A test sends the same sequences
 //! of requests to both and compares the answers.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[derive(Clone, Default)]
 pub struct Link(Arc<Shared>);
 
-/// Waiters wake in the order in which they began to wait. A `tokio::sync::watch` would wake them in random order.
+/// Wakes waiters in the order in which they began to wait. A `tokio::sync::watch` would wake them in random order.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -26,12 +26,12 @@ struct State {
     is_cut: bool,
     /// When the process died, if it did.
     died_at: Option<Instant>,
-    /// A fault that hits the process after so many further dealings.
+    /// A fault, and the number of dealings after which it hits the process.
     fuse: Option<(u32, ProcessFault)>,
 }
 
-/// What can happen to a process between any two of its dealings with the outside world, that is at any await whose
-/// completion is visible from outside.
+/// A fault that can hit a process between any two of its dealings with the outside world: at any await whose completion
+/// is visible from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessFault {
     /// As [`Link::kill`].
@@ -57,12 +57,12 @@ impl State {
 }
 
 impl Link {
-    /// Freezes the process, as a suspension of its machine does: it sends nothing, and what arrives waits.
+    /// Freezes the process, like a suspension of its machine: it sends nothing, and arriving answers wait.
     pub fn freeze(&self) {
         self.change(State::freeze);
     }
 
-    /// The process runs again.
+    /// Lets the process run again.
     pub fn thaw(&self) {
         self.change(|state| {
             let frozen_for = state.frozen_at.take().map_or(Duration::ZERO, |at| at.elapsed());
@@ -70,17 +70,17 @@ impl Link {
         });
     }
 
-    /// Nothing gets through in either direction.
+    /// Cuts the link in both directions.
     pub fn cut(&self) {
         self.change(|state| state.is_cut = true);
     }
 
-    /// What waited gets through.
+    /// Ends the cut. Requests and answers that waited continue.
     pub fn heal(&self) {
         self.change(|state| state.is_cut = false);
     }
 
-    /// The process is dead. What it has sent may still arrive, but the answers are lost.
+    /// Kills the process. Requests that it has sent may still arrive, but their answers are lost.
     pub fn kill(&self) {
         self.change(State::kill);
     }
@@ -111,7 +111,7 @@ impl Link {
         self.until(State::is_dead).await;
     }
 
-    /// Whether the process runs, so that it could read its own state right now.
+    /// Whether the process runs, so that it could check now whether it leads.
     pub fn is_awake(&self) -> bool {
         let state = *self.state();
         state.frozen_at.is_none() && !state.is_dead()
@@ -128,7 +128,7 @@ impl Link {
         state.frozen_for + state.frozen_at.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
-    /// Whether nothing gets through.
+    /// Whether the link is cut.
     pub fn is_cut(&self) -> bool {
         self.state().is_cut
     }
@@ -139,7 +139,7 @@ impl Link {
         self.until(|state| state.frozen_at.is_none() && !state.is_dead()).await;
     }
 
-    /// Waits until what was sent gets through.
+    /// Waits until the link is not cut.
     pub async fn open(&self) {
         self.until(|state| !state.is_cut).await;
     }
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_struck_after_so_many_dealings_and_not_before() {
+    fn a_process_is_struck_exactly_after_the_given_number_of_dealings() {
         let link = Link::default();
         link.strike_after(2, ProcessFault::Kill);
         assert!(link.thawed().now_or_never().is_some());

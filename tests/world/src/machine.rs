@@ -1,4 +1,4 @@
-//! The environment of one simulated process: its clocks, its connections, and what is wrong with them.
+//! The environment of one simulated process: its clocks, its connections, and their faults.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::trouble::{Dial, Profile, Tally, Trouble};
 use crate::webhook::Webhook;
 use crate::wire::{Balancer, Connector};
 
-/// By how much a clock may be too fast or too slow: 1 in 1000.
+/// The largest error of a clock's rate: 1 in 1000.
 const LARGEST_ERROR_MICROS: i64 = 1_000;
 
-/// How wrong a date may be.
+/// The largest error of a date.
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 
-/// Where processes run.
+/// The environment that all processes share.
 #[derive(Clone)]
 pub struct Site {
     /// The server that all processes talk to.
@@ -34,7 +34,7 @@ pub struct Site {
     pub instances: Vec<Cache>,
     /// When the world began.
     pub began: Instant,
-    /// Counts what happens to requests.
+    /// Counts the disturbances of requests.
     pub tally: Tally,
     /// The webhook that the server calls before it writes.
     pub webhook: Webhook,
@@ -45,7 +45,7 @@ pub struct Site {
 pub struct Machine {
     /// The link to the server.
     pub link: Link,
-    /// What goes wrong on that link.
+    /// The trouble on that link.
     pub dial: Dial,
     /// The load balancer for its connections.
     balancer: Balancer,
@@ -53,21 +53,21 @@ pub struct Machine {
     pub clock: WorldClock,
     /// Since when it has been healthy, if it is.
     well_since: Option<Instant>,
-    /// Nothing was ever wrong with it.
+    /// It has had no fault so far.
     is_untouched: bool,
-    /// When something last happened that on its own costs no holder its term.
+    /// When the last fault happened that costs no holder its term on its own.
     hit_at: Option<Instant>,
-    /// When something was last wrong that may cost a holder its term.
+    /// When the last fault ended that may cost a holder its term.
     harmed_at: Option<Instant>,
     server: Server,
     tally: Tally,
     webhook: Webhook,
-    /// The seed of the random numbers of what runs in it.
+    /// The seed for the random numbers of its process.
     pub seed: u64,
 }
 
 impl Machine {
-    /// A machine for the process `name`. `rng` decides how wrong its clocks are.
+    /// A machine for the process `name`. `rng` determines the errors of its clocks.
     pub fn new(site: &Site, name: &str, rng: &mut StdRng) -> Self {
         let link = Link::default();
         let base = Duration::from_secs(rng.random_range(1..1_000_000));
@@ -92,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// From now on nothing is wrong with it except its clocks.
+    /// Ends all faults of the machine, except the errors of its clocks.
     pub fn mend(&mut self) {
         self.link.spare();
         self.link.thaw();
@@ -104,14 +104,14 @@ impl Machine {
         }
     }
 
-    /// Something is about to go wrong with it.
+    /// Records that a fault begins.
     pub fn spoil(&mut self) -> &Self {
         self.well_since = None;
         self.is_untouched = false;
         self
     }
 
-    /// Something happens to it now that costs no holder its term, unless something similar has happened just before.
+    /// Records a fault that costs no holder its term, unless a similar fault has happened just before.
     pub fn hit(&mut self) -> &Self {
         let now = Instant::now();
         if self.hit_at.replace(now).is_some_and(|hit| now - hit < WELL_FOR) {
@@ -122,17 +122,17 @@ impl Machine {
         self
     }
 
-    /// Its connections fall silent, and new ones work at once.
+    /// Makes its connections fall silent. New connections work at once.
     pub fn fail_over(&mut self) {
         self.hit().balancer.fail_over();
     }
 
-    /// Whether nothing remains that may cost a holder its term.
+    /// Whether no earlier fault can still cost a holder its term.
     pub fn keeps_terms(&self) -> bool {
         self.well_since.is_some() && self.harmed_at.is_none_or(|at| at.elapsed() >= WELL_FOR)
     }
 
-    /// Whether nothing remains of earlier trouble.
+    /// Whether no earlier fault has an effect any more.
     pub fn is_well(&self) -> bool {
         self.is_untouched && self.servers_well_for() == Duration::MAX || self.well_for() >= WELL_FOR
     }
@@ -142,12 +142,12 @@ impl Machine {
         self.well_since.map_or(Duration::ZERO, |since| since.elapsed()).min(self.servers_well_for())
     }
 
-    /// How long the instances of the server have been healthy. An instance that lags behind costs no holder its term.
+    /// How long the instances of the server have been healthy. A lag of an instance costs no holder its term.
     fn servers_well_for(&self) -> Duration {
         self.balancer.instances().iter().map(Cache::well_for).min().unwrap_or(Duration::MAX)
     }
 
-    /// A client whose requests pass through all of these faults.
+    /// A client whose requests are subject to all of these faults.
     pub fn client(&self) -> Client {
         let fates = Trouble::new(self.dial.clone(), self.webhook.clone(), self.tally.clone(), self.seed);
         let faults = Faults::new(fates, self.link.clone());

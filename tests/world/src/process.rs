@@ -47,7 +47,7 @@ pub enum Stands {
 }
 
 impl Stands {
-    /// The merit of a process, the least being the best; `None` if no process is better than another.
+    /// The merit of a process, of which the least is the best; `None` if all processes are equal.
     pub fn merit(&self) -> Option<String> {
         match self {
             Self::Direct => None,
@@ -57,7 +57,7 @@ impl Stands {
     }
 }
 
-/// What a process has besides its name and how it stands.
+/// The further properties of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Habits {
     /// How long its work continues after it was asked to stop.
@@ -98,10 +98,10 @@ pub struct Process {
 }
 
 impl ControllerProcess {
-    /// Starts a controller of this name, which reads Pods as evidence or does not.
+    /// Starts a controller of this name. `reads_pods` is whether it reads Pods as evidence.
     ///
     /// # Panics
-    /// If an address does not parse.
+    /// Panics if an address does not parse.
     pub fn start(name: &str, reads_pods: bool, machine: Machine) -> Self {
         let config = Config {
             watch_namespaces: Vec::new(),
@@ -136,7 +136,7 @@ impl ControllerProcess {
         Self { name: name.to_owned(), machine, task: Some(task), stop }
     }
 
-    /// Ends it at once.
+    /// Ends the controller at once.
     pub fn kill(&mut self) {
         self.machine.link.kill();
         if let Some(task) = self.task.take() {
@@ -144,7 +144,7 @@ impl ControllerProcess {
         }
     }
 
-    /// Asks it to stop gracefully.
+    /// Asks the controller to stop gracefully.
     pub fn stop(&mut self) {
         self.stop.cancel();
         self.task = None;
@@ -165,7 +165,7 @@ impl Process {
     /// Starts a process.
     ///
     /// # Panics
-    /// If the elector cannot be built, which is a bug of the simulation.
+    /// Panics if the elector cannot be built, which is a bug of the simulation.
     pub fn start(
         name: &str,
         (lease, timing): (&str, Timing),
@@ -196,13 +196,13 @@ impl Process {
         Self { name, stands, machine, leadership, works, habits, term: None, campaign: Some(campaign) }
     }
 
-    /// From now on nothing is wrong with it except its clocks.
+    /// Ends all faults of the process, except the errors of its clocks.
     pub fn mend(&mut self) {
         self.machine.mend();
         self.works.set_drain(self.habits.drain);
     }
 
-    /// Kills it. What it has sent may still arrive.
+    /// Kills the process. Requests that it has sent may still arrive.
     pub fn kill(&mut self) {
         self.machine.link.kill();
         if let Some(campaign) = self.campaign.take() {
@@ -210,7 +210,7 @@ impl Process {
         }
     }
 
-    /// Stops it gracefully. The caller awaits or spawns the returned future.
+    /// Stops the process gracefully. The caller must await or spawn the returned future.
     pub fn stop(&mut self) -> impl Future<Output = ()> + use<> {
         let campaign = self.campaign.take();
         async move {
@@ -225,17 +225,17 @@ impl Process {
         self.campaign.is_none()
     }
 
-    /// Whether nothing of it is left.
+    /// Whether no task of the process is left.
     pub fn is_over(&self) -> bool {
         self.machine.link.is_dead() || self.leadership.ended().now_or_never().is_some()
     }
 
-    /// Whether it runs, and nothing remains of earlier trouble.
+    /// Whether it runs, and no earlier fault has an effect any more.
     pub fn is_well(&self) -> bool {
         self.machine.is_well() && self.machine.link.is_awake() && !self.has_ended()
     }
 
-    /// The token of the term that has ended since the last call, if the process itself gave no reason to lose it.
+    /// The token of the term that has ended since the last call, if no fault of the process explains its loss.
     pub fn lost_term(&mut self) -> Option<u64> {
         let term = self.leadership.term().map(|term| term.token);
         let former = std::mem::replace(&mut self.term, term)?;
@@ -253,8 +253,8 @@ impl Process {
         Some((self.machine.seed, self.leadership.range()?.start))
     }
 
-    /// The instants that it owns, of all that its clock has shown. `None` while it fails open, when another process may
-    /// own the same instants.
+    /// The instants that it owns, of all that its clock has shown. `None` while it fails open, because another process
+    /// may then own the same instants.
     pub fn owns(&self) -> Option<Owned> {
         let range = self.leadership.range().filter(|_| self.machine.link.is_awake())?;
         let shown = Timestamp::from_microsecond(self.machine.clock.wall().as_micros()).ok()?;
@@ -269,7 +269,7 @@ impl Process {
         !self.machine.link.is_dead() && self.leadership.term().map(|term| term.token) == token
     }
 
-    /// Whether it runs and leads: what it would read at this instant.
+    /// Whether it runs and `is_leader()` is true at this instant.
     pub fn leads(&self) -> bool {
         self.machine.link.is_awake() && self.leadership.is_leader()
     }

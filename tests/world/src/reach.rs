@@ -1,4 +1,5 @@
-//! What a campaign must reach: a fault that never happens finds nothing, and a path that is never taken is untested.
+//! The faults and paths that a campaign must reach. A fault that never happens finds no bug, and a path that is never
+//! taken is untested.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

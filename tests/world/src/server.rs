@@ -1,9 +1,9 @@
 //! A model of kube-apiserver, in this process: a `tower` service under kube's client.
 //!
-//! It has what an election relies on: one sequence of resourceVersions over all objects, conditional writes, merge
-//! patches, preconditions, watches that resume or expire, bookmarks and selectors. It drops the fields that a stock
-//! server drops, sets defaults and validates. It has no authentication, no paging, no managed fields and no other patch
-//! type, and it allows whatever an access review asks about.
+//! It implements what an election depends on: one sequence of resourceVersions over all objects, conditional writes,
+//! merge patches, preconditions, watches that resume or expire, bookmarks and selectors. It drops the fields that a
+//! stock server drops, sets defaults and validates. It has no authentication, no paging, no managed fields and no other
+//! patch type. It answers every access review with "allowed".
 
 mod answer;
 pub mod cache;
@@ -49,10 +49,10 @@ use store::Store;
 /// The body of an answer.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The caller name of a server that no process was given: a person at the command line.
+/// The default name of the caller: a person at the command line.
 pub const PERSON: &str = "person";
 
-/// The server. Clones are the same server, reached by the same caller.
+/// The server. Clones are the same server with the same caller.
 #[derive(Clone)]
 pub struct Server {
     store: Arc<Mutex<Store>>,
@@ -68,18 +68,18 @@ impl Default for Server {
 }
 
 impl Server {
-    /// A client of this server, with nothing in between.
+    /// A client of this server, without faults.
     pub fn client(&self, namespace: &str) -> kube::Client {
         kube::Client::new(self.clone(), namespace)
     }
 
-    /// The same server as reached by `caller`, through the instance with this `cache`.
+    /// The same server, for requests of `caller` through the instance with this `cache`.
     #[must_use]
     pub fn reached_by(&self, caller: &str, cache: Cache) -> Self {
         Self { caller: caller.into(), cache, ..self.clone() }
     }
 
-    /// The same server as reached by the same caller, through another instance.
+    /// The same server, for requests of the same caller through another instance.
     #[must_use]
     pub fn through(&self, cache: Cache) -> Self {
         Self { cache, ..self.clone() }
@@ -105,7 +105,7 @@ impl Server {
         self.store().compact();
     }
 
-    /// From now on reverts writes to one field, or none.
+    /// Sets the field whose writes an admission policy reverts from now on, if any.
     pub fn set_policy(&self, policy: Option<Policy>) {
         self.store().policy = policy;
     }
@@ -120,7 +120,7 @@ impl Server {
         &self.kubelet
     }
 
-    /// W1: which caller has written an object too often. Reported once.
+    /// W1: a caller that has written an object too often. Returns each one once.
     pub fn excess(&self) -> Option<String> {
         self.store().rates.excess()
     }
@@ -140,7 +140,7 @@ impl Server {
         answer.unwrap_or_else(Refusal::response)
     }
 
-    /// The answer to a live read of a Pod, which elections read and nobody writes.
+    /// The answer to a live read of a Pod. No caller writes Pods.
     fn pod(&self, method: &Method, uri: &http::Uri) -> Option<Response<AnswerBody>> {
         let (_, name) = uri.path().split_once("/pods/").filter(|_| method == Method::GET)?;
         let pod = self.kubelet.pod(name);

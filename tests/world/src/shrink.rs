@@ -24,7 +24,7 @@ struct Shrinking {
 }
 
 impl Shrinking {
-    /// Accepts `setup` if its world breaks the same invariant.
+    /// Adopts `setup` if its world breaks the same invariant. Returns whether it does.
     fn try_out(&mut self, setup: Setup) -> bool {
         if Instant::now() >= self.until || setup == self.setup {
             return false;
@@ -63,7 +63,7 @@ impl Shrinking {
         }
     }
 
-    /// Drops ever smaller groups of faults.
+    /// Drops groups of faults, and then smaller and smaller groups.
     fn drop_faults(&mut self) {
         let all = |shrinking: &Self| -> Vec<u64> {
             (0..shrinking.report.numbers).filter(|number| !shrinking.setup.without.contains(number)).collect()

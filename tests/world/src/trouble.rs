@@ -15,7 +15,7 @@ use crate::webhook::Webhook;
 /// The longest delay of a request or an answer when there is trouble.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// How long the server waits for a webhook at least.
+/// The shortest time for which the server waits for a webhook.
 const SHORTEST_HANG: Duration = Duration::from_secs(10);
 
 /// Everything that is counted.
@@ -59,9 +59,9 @@ pub struct Dial(Arc<Mutex<State>>);
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     profile: Profile,
-    /// A proxy answers the next so many requests with a 404.
+    /// How many of the next requests a proxy answers with a 404.
     forged_next: u32,
-    /// The next so many writes are delivered twice.
+    /// How many of the next writes are delivered twice.
     repeated_next: u32,
 }
 
@@ -94,17 +94,17 @@ impl Profile {
 }
 
 impl Dial {
-    /// Sets what goes wrong from now on.
+    /// Sets the trouble from now on.
     pub fn set(&self, profile: Profile) {
         *self.state() = State { profile, ..State::default() };
     }
 
-    /// A proxy answers the next so many requests with a 404.
+    /// Makes a proxy answer the next `requests` requests with a 404.
     pub fn forge_next(&self, requests: u32) {
         self.state().forged_next = requests;
     }
 
-    /// The next so many writes are delivered twice.
+    /// Makes the next `writes` writes arrive twice.
     pub fn repeat_next(&self, writes: u32) {
         self.state().repeated_next = writes;
     }
@@ -127,8 +127,8 @@ impl Dial {
 }
 
 impl Trouble {
-    /// Trouble that follows this dial, in front of a server with this webhook. `seed` decides it, and `tally` counts
-    /// it.
+    /// Trouble with the rates of `dial`, in front of a server with this webhook. `seed` determines it, and `tally`
+    /// counts it.
     pub fn new(dial: Dial, webhook: Webhook, tally: Tally, seed: u64) -> Self {
         Self { dial, webhook, tally, rng: StdRng::seed_from_u64(seed) }
     }
@@ -147,7 +147,7 @@ impl Trouble {
     }
 }
 
-/// Counts down by one. Returns whether anything was left.
+/// Decrements `left`. Returns whether it was above 0.
 fn count_down(left: &mut u32) -> bool {
     let is_left = *left > 0;
     *left -= u32::from(is_left);

@@ -1,5 +1,5 @@
-//! An admission webhook that does not answer. The server waits for it at every covered write, and then executes the
-//! write or fails it.
+//! An admission webhook that does not answer. The server waits for it at every covered write. It then executes or
+//! rejects the write.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,7 +25,7 @@ pub struct Rule {
     pub namespace: &'static str,
     /// The writes.
     pub covered: Covered,
-    /// Whether the server fails them. Otherwise it executes them late.
+    /// Whether the server rejects them. Otherwise it executes them late.
     pub fails: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Rule {
 pub struct Webhook(Arc<Mutex<Option<Rule>>>);
 
 impl Webhook {
-    /// From now on these writes hang, or none.
+    /// Sets which writes hang from now on, if any.
     pub fn set(&self, rule: Option<Rule>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = rule;
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_writes_of_what_is_covered_hang() {
+    fn only_covered_writes_hang() {
         let webhook = Webhook::default();
         webhook.set(Some(Rule { namespace: "n", covered: Covered::Statuses, fails: true }));
         let hangs = |method, path| webhook.rule(&method, path).is_some();

@@ -1,8 +1,8 @@
-//! The connections of one process: HTTP over in-memory pipes, below the client's own rules for connections.
+//! The connections of one process: HTTP over in-memory pipes, below the client's own pool of connections.
 //!
 //! A load balancer between the process and the servers chooses an instance for each connection. It can fail over
-//! silently: then nothing more arrives on the existing connections, and what is sent on them is lost, while new
-//! connections work at once. The end of an instance closes its connections.
+//! silently: nothing more arrives on the existing connections, and bytes sent on them are lost, while new connections
+//! work at once. The end of an instance closes its connections.
 
 use std::io;
 use std::pin::Pin;
@@ -48,7 +48,7 @@ struct Route {
 /// Opens connections to the server, through one of its instances.
 #[derive(Clone)]
 pub struct Connector {
-    /// The server, as the process reaches it.
+    /// The server, for requests of this process.
     pub server: Server,
     /// The faults on the way.
     pub faults: Faults<Trouble>,
@@ -65,7 +65,7 @@ pub struct Wire {
 }
 
 impl Balancer {
-    /// A load balancer in front of these instances; `seed` decides its choices.
+    /// A load balancer in front of these instances. `seed` determines its choices.
     pub fn new(instances: Vec<Cache>, seed: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
         Self(Arc::new(Route { failovers: AtomicU64::new(0), instances, rng }))
@@ -174,7 +174,7 @@ mod tests {
     use crate::trouble::{Dial, Tally};
     use crate::webhook::Webhook;
 
-    /// How long a watch lasts that nothing disturbs except `strike`, some time after its start.
+    /// How long a watch lasts if only `strike` disturbs it, some time after its start.
     async fn lasts(strike: impl FnOnce(&Server, &Balancer)) -> Duration {
         let server = Server::default();
         let balancer = Balancer::new(vec![Cache::default(), Cache::default()], 0);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_gives_a_silent_connection_up() {
+    async fn a_client_gives_up_a_silent_connection() {
         let silent = lasts(|_, _| {}).await;
         assert_eq!(silent.as_secs(), 65, "{silent:?}");
         let stale = lasts(|_, balancer| balancer.fail_over()).await;

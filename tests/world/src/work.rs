@@ -1,7 +1,7 @@
 //! The work that a process does in each of its terms.
 //!
-//! It continues for a while, the drain, after it was asked to stop, and it pauses while the process is frozen. The rule
-//! that must hold: no term is given up while its work continues.
+//! After it was asked to stop, the work continues for a while, the drain. It pauses while the process is frozen. The
+//! rule that must hold: no term is given up while its work continues.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ impl Works {
         works
     }
 
-    /// Sets the drain, also of work that was already asked to stop.
+    /// Sets the drain, also for work that was already asked to stop.
     pub fn set_drain(&self, drain: Duration) {
         self.drain.send_replace(drain);
     }

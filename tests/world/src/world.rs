@@ -1,7 +1,7 @@
 //! One world: Leases, the processes that stand for them, the controllers, and a nemesis, all generated from one seed.
 //!
 //! Time is virtual: it passes when no task has anything to do. The same seed makes the same world again, whatever else
-//! the machine does. The world keeps a trace in words, so that a person can read how a violation came about.
+//! the machine does. The world keeps a readable trace, so that a person can find out how a violation came about.
 
 mod administrator;
 mod admission;
@@ -55,10 +55,10 @@ const INSTANCES: usize = 2;
 /// How many worlds this process has begun.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
-/// How soon the candidate of a deleted pod is collected.
+/// Within which time the candidate of a deleted pod is collected.
 const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
 
-/// What random numbers are drawn for.
+/// The purposes for which random numbers are drawn.
 mod purpose {
     pub(super) const FAULT: u64 = 0;
     pub(super) const PROCESS: u64 = 1;
@@ -72,7 +72,7 @@ mod purpose {
 /// Simulates one world, up to the first violation.
 ///
 /// # Panics
-/// If no runtime can be built.
+/// Panics if no runtime can be built.
 pub fn simulate(setup: Setup) -> Report {
     let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     panics::listen();
@@ -83,7 +83,7 @@ pub fn simulate(setup: Setup) -> Report {
     report
 }
 
-/// What is due at a certain time.
+/// An event that is due at a certain time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Act {
     /// A process is replaced by the next one in its place, under its own name or a new one.
@@ -105,24 +105,25 @@ enum Act {
 struct World {
     setup: Setup,
     site: Site,
-    /// A prefix of the UIDs of its pods: the locks of their containers are real, and several worlds run side by side.
+    /// The prefix of the UIDs of its pods. It differs between worlds: the locks of containers are real, and several
+    /// worlds run side by side.
     pods: String,
     fields: Vec<Field>,
     controllers: Vec<ControllerProcess>,
     /// Checks the controllers' own Lease.
     own: Checker,
-    /// Reports that the state of a process of this Lease has changed, so that every process is checked.
+    /// Reports that the state of a process of this Lease has changed. Every process is then checked.
     happenings: mpsc::UnboundedSender<usize>,
     happened: Option<mpsc::UnboundedReceiver<usize>>,
     acts: Vec<(Instant, Act)>,
     controllers_started: u64,
-    /// The revision up to which everything has been checked.
+    /// The revision up to which all changes have been checked.
     revision: u64,
     digest: DefaultHasher,
     lines: VecDeque<(Option<usize>, String)>,
     /// An invariant was broken.
     is_wrong: bool,
-    /// The number of the Lease concerned, if any.
+    /// The number of the Lease that the violation concerns, if any.
     wrong_with: Option<usize>,
     report: Report,
 }
@@ -252,7 +253,7 @@ impl World {
         self.fields[field].enter(index, process);
     }
 
-    /// Whenever the state of the process changes, every process is checked.
+    /// Makes the world check every process whenever the state of this one changes.
     fn listen_to(&self, field: usize, process: &Process) {
         let link = process.machine.link.clone();
         let (happenings, mut changes) = (self.happenings.clone(), Box::pin(process.leadership.changes()));
@@ -270,7 +271,7 @@ impl World {
         });
     }
 
-    /// Does what is due first.
+    /// Carries out the act that is due first.
     async fn act(&mut self) {
         if self.acts.is_empty() {
             return;
@@ -298,7 +299,7 @@ impl World {
 
     /// Checks every process of this Lease at this instant.
     fn look(&mut self, field: usize) {
-        for name in self.fields[field].bury() {
+        for name in self.fields[field].remove_dead() {
             self.trace(Some(field), &format!("{name} has died midway"));
         }
         self.fields[field].look();

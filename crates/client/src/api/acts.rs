@@ -1,6 +1,6 @@
 //! Acts of administrators on the wire: the annotations that a person or `hustings` writes.
 //!
-//! A text that does not parse is kept as it is, so that the controller can report it.
+//! The first 1024 bytes of a text that does not parse are kept, so that the controller can report it.
 
 use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer, WireTime};
 use jiff::Timestamp;
@@ -41,7 +41,8 @@ pub fn exclusion_text(exclusion: &Exclusion) -> String {
     format!("{}: {}", exclusion.until, exclusion.reason)
 }
 
-/// Returns the merge patch that excludes a candidate, or includes it again, on the version `resource_version`.
+/// Returns the merge patch that excludes a candidate, conditional on the version `resource_version`. With `None`, the
+/// patch ends the exclusion.
 pub fn exclusion_patch(resource_version: u64, exclusion: Option<&Exclusion>, asked_by: Option<&str>) -> Value {
     json!({ "metadata": {
         "resourceVersion": resource_version.to_string(),
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_act_reads_as_it_is_written() {
+    fn a_written_act_parses_to_the_same_act() {
         let pin = Pin { candidate: "web-1".to_owned(), until: END };
         assert_eq!(pin_text(&pin), "web-1 until 2026-12-31T23:59:59Z");
         assert_eq!(lease_acts(&metadata(names::PIN, &pin_text(&pin))).pin, Some(Annotation::Valid(pin)));
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusion_is_written_on_its_version_and_removed_by_null() {
+    fn an_exclusion_is_conditional_on_the_version_and_removed_by_null() {
         let exclusion = Exclusion { until: END, reason: "works".to_owned() };
         let annotations = |exclude: Value, asked_by: Value| {
             json!({ "metadata": {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_does_not_parse_is_kept_as_such() {
+    fn a_text_that_does_not_parse_is_kept_as_malformed() {
         for text in ["web-1", "web-1 until", "web-1 until noon", "WEB until 2026-12-31T23:59:59Z", " until 2026-12-31"]
         {
             let pin = lease_acts(&metadata(names::PIN, text)).pin;
@@ -127,6 +128,6 @@ mod tests {
         }
         let long = "x".repeat(5_000);
         let until = lease_acts(&metadata(names::HOLD_UNTIL, &long)).hold_until;
-        assert_eq!(until, Some(Annotation::Malformed("x".repeat(1_024))), "no text is kept whole");
+        assert_eq!(until, Some(Annotation::Malformed("x".repeat(1_024))), "a long text is cut");
     }
 }

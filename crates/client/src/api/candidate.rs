@@ -1,6 +1,6 @@
-//! LeaseCandidates on the wire: their status and their reading.
+//! LeaseCandidates on the wire: their status, and how they are read.
 //!
-//! The server enforces the rules in the schema. A reader relies on none of them.
+//! The server enforces the rules in the schema, but a reader relies on none of them.
 
 #![allow(unreachable_pub, clippy::duplicated_attributes, reason = "both lints misread what the derive writes")]
 
@@ -24,8 +24,8 @@ use super::timestamp::MicroTime;
 pub struct LeaseCandidateStatus {
     /// state is the candidate's state in its election: Holder (it holds the Lease), Preferred (the holder was asked to
     /// hand over to it), Standby (it is live, and another candidate is better), Unproven (it is not known whether it is
-    /// live), Unresponsive (it did not answer a ping within 5 seconds), Damped (it lost the Lease or left a grant unused,
-    /// and ranks last for a while) or Invalid (its spec is not valid, as message explains).
+    /// live), Unresponsive (it did not answer a ping within 5 seconds), Damped (it lost the Lease or left a grant
+    /// unused, and ranks last for a while) or Invalid (its spec is not valid, as message explains).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(with = "String", extend("enum" = STATES)))]
     pub state: Option<String>,
@@ -33,20 +33,20 @@ pub struct LeaseCandidateStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "crd", schemars(length(max = 1024)))]
     pub message: String,
-    /// conditions are Admissible (the spec is valid, so the candidate may stand), Responsive (it answered its last ping;
-    /// Unknown if it was not pinged) and Leading (it holds the Lease). They have no observedGeneration, because each ping
-    /// and each answer changes the generation.
+    /// conditions are Admissible (the spec is valid, so the candidate may stand), Responsive (it answered its last
+    /// ping; Unknown if it was not pinged) and Leading (it holds the Lease). They have no observedGeneration, because
+    /// each ping and each answer changes the generation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "crd", schemars(length(max = 16)))]
     #[cfg_attr(feature = "crd", x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()])))]
     pub conditions: Vec<Condition>,
-    /// unresponsiveSince is the time at which the candidate failed to answer a ping, by the clock of the controller that
-    /// sent it. It is absent if the candidate answered its last ping.
+    /// unresponsiveSince is the time at which the candidate failed to answer a ping, by the clock of the controller
+    /// that sent it. It is absent if the candidate answered its last ping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(with = "MicroTime"))]
     pub unresponsive_since: Option<MicroTime>,
-    /// dampingCount is how often the candidate left a grant unused, let the Lease expire or took it back after a restart
-    /// since its last full term. Each time doubles how long it ranks last, from 30 seconds up to 10 minutes.
+    /// dampingCount is how often the candidate left a grant unused, let the Lease expire or took it back after a
+    /// restart since its last full term. Each time doubles how long it ranks last, from 30 seconds up to 10 minutes.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[cfg_attr(feature = "crd", schemars(range(min = 0)))]
     pub damping_count: i32,
@@ -76,12 +76,12 @@ pub struct ReadCandidate {
     pub metadata: ObjectMeta,
     /// The fields that the election uses.
     pub record: CandidateRecord,
-    /// Its status. A status that does not parse reads as empty, and the next write replaces it.
+    /// Its status. A status that does not parse counts as empty, and the next write replaces it.
     pub status: LeaseCandidateStatus,
 }
 
 impl ReadCandidate {
-    /// Reads a candidate. Any JSON has a reading.
+    /// Reads a candidate. Accepts any JSON.
     pub fn from_json(mut object: Value) -> Self {
         let metadata = metadata(&mut object);
         let status = object.get_mut("status").map(Value::take).unwrap_or_default();

@@ -14,7 +14,7 @@ use super::timestamp::MicroTime;
 /// The conditions of a status, in the order of [`CandidatePatch::Status`].
 const CONDITIONS: [&str; 3] = ["Admissible", "Responsive", "Leading"];
 
-/// Returns the candidate as it is created.
+/// Returns the object to create for a candidate.
 pub fn new_candidate(namespace: &str, nomination: &Nomination, renew_time: WireTime) -> Value {
     let mut metadata = metadata(nomination);
     metadata.insert("namespace".to_owned(), json!(namespace));
@@ -63,7 +63,7 @@ fn metadata(nomination: &Nomination) -> Map<String, Value> {
     metadata
 }
 
-/// The fields that change with the program; in a patch, null removes one.
+/// The fields that depend on the program. In a patch, null removes a field.
 fn spec(nomination: &Nomination, renew_time: WireTime) -> Map<String, Value> {
     let mut spec = Map::new();
     spec.insert("binaryVersion".to_owned(), json!(nomination.binary_version));
@@ -81,8 +81,8 @@ fn status_of(status: &RecordedStatus, since: &[WireTime; 3]) -> Value {
         .zip(status.condition_messages())
         .zip(since)
         .map(|(((type_, Condition { status, reason }), message), since)| {
-            // No observedGeneration: pings and answers raise the generation, and `kubectl wait` passes over a condition
-            // that is behind it.
+            // No observedGeneration: pings and answers raise the generation, and `kubectl wait` ignores a condition
+            // whose observedGeneration is lower.
             json!({
                 "type": type_,
                 "status": status.as_str(),
@@ -102,7 +102,7 @@ fn status_of(status: &RecordedStatus, since: &[WireTime; 3]) -> Value {
     })
 }
 
-/// Formats a timestamp in whole seconds, as conditions have it.
+/// Formats a timestamp in whole seconds, as conditions require.
 fn seconds(time: WireTime) -> String {
     // Only times beyond the year 9999 are out of range.
     let time = jiff::Timestamp::from_second(time.as_micros().div_euclid(1_000_000));

@@ -3,8 +3,9 @@
 //! A stock apiserver silently drops `spec.strategy` and `spec.preferredHolder`. So the annotations are authoritative,
 //! and the native fields are a copy for other programs.
 //!
-//! Every write is a merge patch that carries the resourceVersion on which it is conditional. The server answers a stale
-//! one with 409. A patch never creates an object, and keeps the fields that this library does not know.
+//! Every write is a merge patch that contains the resourceVersion on which it is conditional. The server answers a
+//! patch with an outdated version with 409. A patch never creates an object, and keeps the fields that this library
+//! does not know.
 
 use std::borrow::Cow;
 
@@ -29,7 +30,7 @@ pub struct ReadLease {
 }
 
 impl ReadLease {
-    /// Reads a Lease. Any JSON has a reading.
+    /// Reads a Lease. Accepts any JSON.
     pub fn from_json(mut object: Value) -> Self {
         let metadata = metadata(&mut object);
         let spec = &object["spec"];
@@ -67,8 +68,8 @@ impl ReadLease {
         annotation_text(&self.metadata, names::REASON)
     }
 
-    /// Whether the server kept the native copies that `write` set. `self` is the server's answer to `write`. `None` if
-    /// `write` set none.
+    /// Whether the server kept the native copies that `write` set; `None` if `write` set none. `self` must be the
+    /// server's answer to `write`.
     pub fn keeps_native_fields(&self, write: &LeaseWrite) -> Option<bool> {
         match (&write.strategy, &write.preferred_holder) {
             (Set::To(strategy), _) => Some(self.record.native.strategy.as_ref() == Some(strategy)),
@@ -81,8 +82,8 @@ impl ReadLease {
 }
 
 /// Returns the Lease as every writer creates it: empty, with its full duration and without the mark `open`. The writer
-/// that gets the answer claims or grants the Lease by a second, conditional write. To every other process it is held
-/// until it expires.
+/// that gets the answer claims or grants the Lease by a second, conditional write. For every other process, the Lease
+/// counts as held until it expires.
 pub fn empty_lease(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -141,8 +142,8 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
     Value::Object(patch)
 }
 
-/// The mark, with its session cut like any other text. The mark is parsed first, because its duration stands at its
-/// end.
+/// The mark, with its session cut like any other text. The mark is parsed before it is cut, because its duration is at
+/// its end.
 fn session_mark(text: Option<&str>) -> SessionMark {
     match SessionMark::read(text) {
         SessionMark::Term(stamp) => SessionMark::Term(SessionStamp { session: cut(&stamp.session), ..stamp }),
@@ -167,9 +168,9 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
     spec
 }
 
-/// Writes the native copies. A server with the gate on rejects a preferred holder without a strategy. Its process ends
-/// when it elects for a Lease with a null holder. So this function never writes a copy beside a null holder. It never
-/// invents a strategy: without one, the preferred holder has no native copy.
+/// Writes the native copies. A server with the feature gate on rejects a preferred holder without a strategy. It
+/// crashes when it elects for a Lease with a null holder. So this function never writes a copy beside a null holder. It
+/// never invents a strategy: without one, it does not copy the preferred holder.
 fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &LeaseRecord) {
     let strategy = match &write.strategy {
         Set::Keep => current.strategy.as_ref(),

@@ -23,7 +23,7 @@ pub const PREFERRED_HOLDER: &str = "hustings.io/preferred-holder";
 pub const STRATEGY: &str = "hustings.io/strategy";
 /// Lease annotation: why the Lease deliberately has no holder.
 pub const HOLD: &str = "hustings.io/hold";
-/// Lease annotation: when the pause that `hustings.io/hold` records ends, as RFC 3339 has it.
+/// Lease annotation: when the pause that `hustings.io/hold` records ends, in the format of RFC 3339.
 pub const HOLD_UNTIL: &str = "hustings.io/hold-until";
 /// Lease annotation: the candidate to which the holder hands over once, or `any`.
 pub const TRANSFER: &str = "hustings.io/transfer";
@@ -31,7 +31,7 @@ pub const TRANSFER: &str = "hustings.io/transfer";
 pub const PIN: &str = "hustings.io/pin";
 /// Candidate annotation: until when an administrator excludes it, and why, as `TIME: REASON`.
 pub const EXCLUDE: &str = "hustings.io/exclude";
-/// Annotation of a Lease or a candidate: who asked for the newest act, by the word of its writer.
+/// Annotation of a Lease or a candidate: who asked for the newest act, according to its writer.
 pub const ASKED_BY: &str = "hustings.io/asked-by";
 /// Lease annotation: the holder's preference in direct mode.
 pub const KEY: &str = "hustings.io/key";
@@ -42,7 +42,7 @@ pub const LEAVES: &str = "true";
 /// Lease annotation: one sentence on the last election.
 pub const REASON: &str = "hustings.io/reason";
 
-/// Lease annotation: the past terms, newest first, one a line.
+/// Lease annotation: the past terms, newest first, one per line.
 pub const HISTORY: &str = "hustings.io/history";
 
 /// Annotation of the Lease of Kubernetes' election controller: the group and the name of the Hustings controller that
@@ -52,8 +52,8 @@ pub const STAND_IN: &str = "hustings.io/stand-in";
 /// Candidate annotation: the duration of a Lease that this candidate holds, in seconds.
 pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 
-/// The duration, in seconds, with which every writer creates a Lease. The new Lease is empty, and held until it
-/// expires.
+/// The duration, in seconds, with which every writer creates a Lease. The new Lease is empty, and counts as held until
+/// it expires.
 pub const CREATED_DURATION_SECONDS: u32 = 15;
 
 /// The longest name of an object.
@@ -67,8 +67,8 @@ pub fn reporting_instance(identity: &str) -> &str {
     identity.get(..identity.floor_char_boundary(LONGEST_REPORTING_INSTANCE)).unwrap_or(identity)
 }
 
-/// Whether a Lease or a candidate can have this name: a DNS subdomain by the API server's rule. Its parts may be longer
-/// than a label.
+/// Whether a Lease or a candidate can have this name: a DNS subdomain by the API server's rule, whose parts may be
+/// longer than a DNS label.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_NAME && text.split('.').all(is_dns_part)
 }
@@ -79,8 +79,8 @@ pub fn is_dns_label(text: &str) -> bool {
 }
 
 /// Whether this is the UID that a kubelet gives a static pod: the MD5 of its manifest. The downward API reports this
-/// UID in the pod. The API server knows that pod by its mirror pod, which has its own UID, and a new one each time it
-/// is created. UIDs from an API server have hyphens.
+/// UID in the pod. The API server knows only the mirror pod, which gets another UID each time it is created. UIDs from
+/// an API server have hyphens.
 pub fn is_static_pod_uid(uid: &str) -> bool {
     uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_of_an_identity_as_the_server_accepts_reports_an_event() {
+    fn a_reporting_instance_is_cut_to_the_length_that_the_server_accepts() {
         assert_eq!(reporting_instance("web-0"), "web-0");
         // A character of two bytes that does not fit is left out.
         let long = format!("{}\u{e4}", "x".repeat(127));

@@ -16,8 +16,8 @@ use super::acts::candidate_acts;
 use super::names;
 use super::reading::{cut, metadata, owned, resource_version, text, time};
 
-/// A version of the API `coordination.k8s.io` that serves LeaseCandidates. Which one a server serves is known only at
-/// run time.
+/// A version of the API `coordination.k8s.io` that serves LeaseCandidates. [`discover`](Self::discover) finds the
+/// version that a server serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NativeVersion {
     /// `v1beta1`, since Kubernetes 1.33.
@@ -67,7 +67,7 @@ pub struct ReadNativeCandidate {
 }
 
 impl ReadNativeCandidate {
-    /// Reads a candidate. Any JSON has a reading.
+    /// Reads a candidate. Accepts any JSON.
     pub fn from_json(mut object: Value) -> Self {
         let metadata = metadata(&mut object);
         let spec = &object["spec"];
@@ -209,6 +209,7 @@ mod tests {
             ]
         );
     }
+
     /// A client of a server that answers each path as listed, and every other path as an API server does.
     fn client(answers: &'static [(&'static str, u16, &'static str)]) -> Client {
         let server = tower::service_fn(move |request: Request<Body>| async move {
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_discovery_that_fails_is_not_taken_for_a_server_without_the_api() {
+    async fn a_failed_discovery_is_an_error_and_not_a_server_without_the_api() {
         let failing = client(&[("/apis/coordination.k8s.io/v1beta1", 503, "unavailable")]);
         assert!(NativeVersion::discover(&failing).await.is_err());
     }

@@ -1,4 +1,4 @@
-//! Total reading: every object has a reading, whatever it contains.
+//! Reading that cannot fail: it accepts every object, whatever it contains.
 //!
 //! One malformed object must never stop a watch. So objects are read as JSON, not deserialised into types that reject
 //! unknown content.
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::timestamp::MicroTime;
 
-/// How much of a text is kept, in bytes. The identity of a holder may have a megabyte, and is remembered for every
-/// Lease. No meaningful text is as long as this.
+/// How much of a text is kept, in bytes. The identity of a holder may be a megabyte long, and the controller keeps one
+/// for every Lease. No meaningful text is longer than this.
 const LONGEST_TEXT: usize = 1024;
 
 /// The part of a text that is kept.
@@ -28,7 +28,7 @@ pub(super) fn owned(spec: &Value, field: &str) -> String {
     cut(text(spec, field).unwrap_or_default())
 }
 
-/// The timestamp in `field`. A value that is not a timestamp reads as the latest one.
+/// The timestamp in `field`. A value that is not a timestamp counts as [`WireTime::MAX`].
 pub(super) fn time(spec: &Value, field: &str) -> Option<WireTime> {
     match spec.get(field) {
         None | Some(Value::Null) => None,

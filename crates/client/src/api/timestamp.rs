@@ -1,7 +1,7 @@
 //! Timestamps in objects. Reading one never fails.
 //!
 //! Go writes years that other libraries reject, and a CRD's `date-time` accepts even stranger texts. One such value
-//! must not stop a watch, so a text that does not parse reads as [`WireTime::MAX`]. It is compared only with other
+//! must not stop a watch, so a text that does not parse counts as [`WireTime::MAX`]. It is compared only with other
 //! values of its field, and any later write replaces it.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct MicroTime(pub WireTime);
 
 impl MicroTime {
-    /// Parses a timestamp. Any text has a reading.
+    /// Parses a timestamp. A text that is not a timestamp becomes [`WireTime::MAX`].
     pub fn read(text: &str) -> Self {
         let micros = text.parse::<Timestamp>().map_or(i64::MAX, Timestamp::as_microsecond);
         Self(WireTime::from_micros(micros))
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_has_a_reading() {
+    fn a_text_that_is_not_a_timestamp_is_the_latest_time() {
         for text in ["9999-12-31T23:59:59Z", "", "yesterday", "2023-13-01T00:00:00Z", "10000-01-01T00:00:00Z"] {
             assert_eq!(MicroTime::read(text), MicroTime(WireTime::MAX), "{text:?}");
         }

@@ -1,4 +1,4 @@
-//! Building an elector. `build` validates every setting, so that no bad setting can end the campaign later.
+//! The builder of an elector. `build` validates every setting, so that no invalid setting can end the campaign later.
 
 use std::env;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ mod problem;
 pub use mode::{Coordinated, Direct, Mode, Undecided};
 pub use problem::{InvalidElector, Problem};
 
-/// Builds an [`Elector`]; see [`Elector::builder`]. `M` is how the elector gets the right to lead: a builder begins
-/// without a [mode](Undecided), and builds once it has one.
+/// Builds an [`Elector`]; see [`Elector::builder`]. `M` is the mode, which is how the elector gets the right to lead. A
+/// new builder has [no mode](Undecided) yet, and cannot build without one.
 pub struct ElectorBuilder<M = Undecided> {
     mode: M,
     settings: Settings,
@@ -72,8 +72,8 @@ const UNELECTED: &str = "unelected";
 impl Elector {
     /// Returns a builder for an elector of this Lease.
     ///
-    /// The client should be a [`lease_client`](crate::lease_client). A client that retries on its own uses up a term's
-    /// validity, and hides the pause that the server asks for.
+    /// The client should be a [`lease_client`](crate::lease_client). Retries by the client would use up the validity of
+    /// a term, and would hide the pause that the server asks for.
     pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
         ElectorBuilder::new(Place::Cluster(client), namespace.into(), lease.into())
     }
@@ -192,7 +192,7 @@ impl ElectorBuilder<Direct> {
 }
 
 impl<M> ElectorBuilder<M> {
-    /// Sets the identity under which this replica holds the Lease. No other replica may have the same one.
+    /// Sets the identity under which this replica holds the Lease. No other replica may have the same identity.
     ///
     /// Default: the name of the pod (environment variable `POD_NAME`), else the [host name](crate::host_name).
     #[must_use]
@@ -203,21 +203,21 @@ impl<M> ElectorBuilder<M> {
 
     /// Sets whether there is an election at all. Default: `true`.
     ///
-    /// With `false`, this process leads from its start to its shutdown, and sends and watches nothing:
+    /// With `false`, this process leads from its start to its shutdown, and sends no request:
     /// - Functions run, [`is_leader`](crate::Leadership::is_leader) is true, and gates let every write pass.
     /// - [`number`](crate::Term::number) and [`token`](crate::Term::token) count the terms of this process from 1.
     /// - The builder validates all other settings as usual, but does not require an identity.
     ///
-    /// Use it for a component that runs once, like `--leader-elect=false` of Kubernetes' components. Two such processes
-    /// both lead.
+    /// Use it for a component with a single replica, like `--leader-elect=false` of Kubernetes' components. Two such
+    /// processes both lead.
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.settings.enabled = enabled;
         self
     }
 
-    /// Publishes an event with reason `LeaderElection` on the Lease when a term of this elector begins and when it
-    /// ends, in client-go's words.
+    /// Publishes an event on the Lease when a term of this elector begins and when it ends. The reason
+    /// (`LeaderElection`) and the text are those of client-go's events.
     ///
     /// The client needs the permission to `create` and `patch` `events` of `events.k8s.io`. Without it, and while the
     /// API server is slow, the elector drops events; the election is not affected.
@@ -249,8 +249,8 @@ impl<M> ElectorBuilder<M> {
         self
     }
 
-    /// Sets durations and periods. Default: [`Durations::default`]. [`build`](Self::build) reports what is
-    /// [invalid](crate::Timing::new), and logs the [`Timing::warnings`](crate::Timing::warnings).
+    /// Sets durations and periods. Default: [`Durations::default`]. [`build`](Self::build) reports
+    /// [invalid](crate::Timing::new) durations, and logs the [warnings](crate::Timing::warnings) about valid ones.
     #[must_use]
     pub fn timing(mut self, durations: impl Into<Durations>) -> Self {
         self.settings.durations = durations.into();
@@ -259,14 +259,13 @@ impl<M> ElectorBuilder<M> {
 
     /// Sets the pod that owns the candidate, so that Kubernetes deletes the candidate with its pod.
     ///
-    /// Default: the environment variables `POD_NAME` and `POD_UID`, if both are set and `POD_NAMESPACE` does not name
-    /// another namespace than the Lease's. An owner must be in the namespace of the candidate; Kubernetes treats any
-    /// other owner as deleted. The UID must be this pod's own, because it distinguishes processes with the same
-    /// identity, wherever they run.
+    /// Default: the environment variables `POD_NAME` and `POD_UID`, if both are set. They are ignored if
+    /// `POD_NAMESPACE` is not the namespace of the Lease: Kubernetes treats an owner in another namespace as deleted.
+    /// The UID must be this pod's own, because it distinguishes processes with the same identity, wherever they run.
     ///
     /// A static pod owns no candidate, because the API server does not know the UID that the kubelet gave it. The
-    /// elector deletes the candidate when it stops. If it cannot, the controller deletes the candidate after its
-    /// validity.
+    /// elector deletes the candidate when it stops. If it cannot, the controller deletes the candidate later, once the
+    /// candidate has given no sign of life for an hour.
     #[must_use]
     pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
         self.settings.pod = Some(Pod { name: name.into(), uid: uid.into() });
@@ -274,13 +273,14 @@ impl<M> ElectorBuilder<M> {
     }
 
     /// Sets the name of the container that this process runs in. With it and the pod's UID, a restarted container takes
-    /// its own Lease back at once, provided that nothing of its former life still runs.
+    /// its own Lease back at once, provided that no process of its former run is alive.
     ///
-    /// Default: the environment variable `CONTAINER_NAME`. Among the containers of a pod without a known name, only one
-    /// at a time can take its Lease back at once.
+    /// Default: the environment variable `CONTAINER_NAME`. If several containers of a pod have no known name, only one
+    /// of them at a time can take its Lease back at once.
     ///
-    /// A controller with evidence switched on grants the Lease as soon as this container has terminated. If work of a
-    /// term may go on outside of it, pass [`UNKNOWN_CONTAINER`](crate::UNKNOWN_CONTAINER).
+    /// A controller with evidence switched on grants the Lease to another candidate as soon as this container has
+    /// terminated. If the work of a term may continue outside of this container, pass
+    /// [`UNKNOWN_CONTAINER`](crate::UNKNOWN_CONTAINER).
     #[must_use]
     pub fn container(mut self, name: impl Into<String>) -> Self {
         self.settings.container = Some(name.into());
@@ -316,8 +316,11 @@ impl<M> ElectorBuilder<M> {
         self
     }
 
-    /// Validates all settings, and reports every problem at once. Sends nothing: the elector sends its first request
-    /// after it has started.
+    /// Validates all settings and builds the elector. Sends nothing: the elector sends its first request after it has
+    /// started.
+    ///
+    /// # Errors
+    /// Returns all problems of the settings at once.
     pub fn build(mut self) -> Result<Elector, InvalidElector>
     where
         M: Mode,

@@ -38,8 +38,8 @@ pub struct Campaign {
     shutdown: DropGuard,
 }
 
-/// Why a campaign ended although the caller did not stop it. It will not lead again: to stand again, start a new elector
-/// in this process or a new process.
+/// Why a campaign ended although the caller did not stop it. It will not lead again: to stand again, start a new
+/// elector in this process or a new process.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
     /// The elector's task panicked or was aborted. Its term, if it led one, is over, and the Lease expires.
@@ -93,14 +93,17 @@ impl Elector {
 
     /// Campaigns, and runs `work` once in each term, until the shutdown token is cancelled.
     ///
-    /// When a term ends, its [cancellation](Term::cancelled) comes first. If the work has not ended within the grace,
-    /// this method drops its future, and the Lease expires. The elector gives the Lease up only after the work has
-    /// ended. Work that returns on its own leaves the term as it is.
+    /// When a term must end, the elector first [cancels](Term::cancelled) it. It gives the Lease up only after the work
+    /// has ended. If the work has not ended within the grace, this method drops its future, and the Lease expires. Work
+    /// that returns on its own does not end the term.
     ///
-    /// If the work panics, the elector gives the Lease up, and then the panic continues in the caller. If the future of
-    /// this method is dropped, as by [`JoinHandle::abort`](tokio::task::JoinHandle::abort), the work is dropped, and the
-    /// elector gives the Lease up in its own task. A program that ends then waits for [`Leadership::ended`] first. Where
-    /// panics abort the process, see [`release_on_panic`](crate::release_on_panic).
+    /// If the work panics, the elector gives the Lease up, and then the panic continues in the caller. If the caller
+    /// drops the future of this method, for example by [`JoinHandle::abort`](tokio::task::JoinHandle::abort), the work
+    /// is dropped, and the elector gives the Lease up in its own task. Before the program exits, it must then wait for
+    /// [`Leadership::ended`]. Where panics abort the process, see [`release_on_panic`](crate::release_on_panic).
+    ///
+    /// # Errors
+    /// Fails if the elector's task panicked or was aborted.
     pub async fn run<F>(self, mut work: impl FnMut(Term) -> F) -> Result<(), CampaignError>
     where
         F: Future<Output = ()>,
@@ -148,7 +151,10 @@ impl Campaign {
     }
 
     /// Stops the elector gracefully, and waits until it has stopped. The elector deletes its candidate, stops the work
-    /// and releases the Lease.
+    /// and gives the Lease up.
+    ///
+    /// # Errors
+    /// Fails if the elector's task panicked or was aborted.
     pub async fn stop(self) -> Result<(), CampaignError> {
         let Self { leadership, task, shutdown } = self;
         drop(shutdown);
@@ -156,6 +162,9 @@ impl Campaign {
     }
 
     /// Waits until the campaign ends because the shutdown token was cancelled.
+    ///
+    /// # Errors
+    /// Fails if the elector's task panicked or was aborted.
     pub async fn ended(self) -> Result<(), CampaignError> {
         let Self { leadership, task, shutdown: _shutdown } = self;
         outcome(&leadership, task.await)

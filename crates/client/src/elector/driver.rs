@@ -1,11 +1,12 @@
-//! The campaign's task: it performs what the core decides, and reports the results to the core.
+//! The task of a campaign. It carries out the decisions of the core, and reports the results to the core. It decides
+//! nothing itself.
 //!
-//! It decides nothing itself. What must hold:
+//! The rules that must hold:
 //!
 //! - A decision is in force before any of its actions begins.
 //! - The core gets exactly one answer to each request.
-//! - The task cannot fail silently. However it ends, it drops the [`Publisher`], and every reader then reads that this
-//!   process does not lead.
+//! - The task cannot fail silently. However it ends, it drops the [`Publisher`]. From then on every reader finds that
+//!   this process does not lead.
 
 mod asking;
 
@@ -51,14 +52,14 @@ impl Driver {
     /// Campaigns until the shutdown token is cancelled and the elector has given the Lease up.
     pub(crate) async fn drive(mut self) {
         let mut core = Elector::new(self.config.clone(), self.clock.both());
-        // Before the first write, so that it contains the key.
+        // This precedes the first write, so that the write contains the key.
         core.observe(self.clock.both(), Observation::Key(self.key.current()));
         let mut watches = stream::select(self.watches(), self.key.changes().map(Observation::Key));
         let mut pending = Pending::new();
         let mut stopping = false;
         let mut led = None;
         loop {
-            // A deadline that has passed completes without waiting. This call keeps the loop from occupying its thread.
+            // A deadline that has passed completes at once. Without this call, the loop could block its thread.
             tokio::task::consume_budget().await;
             let draw = Draw(self.rng.next_u32());
             let (now, decision) = self.decide(&mut core, draw);
@@ -89,8 +90,8 @@ impl Driver {
                 tracing::debug!(timer = timer.as_str(), ?within, "waiting for an observation or a timer");
             }
             let deadline = self.clock.sleep_until(decision.deadline.unwrap_or(Moment::NEVER));
-            // A fixed order makes the same answers lead to the same decisions. The next decision finds everything that
-            // is due, whatever was observed first.
+            // With a fixed order, the same answers lead to the same decisions. No input starves: each decision handles
+            // everything that is due.
             let observation = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled(), if !stopping => {
@@ -106,8 +107,8 @@ impl Driver {
         }
     }
 
-    /// Decides under the lock of the time range, because the decision may close the range: no reader gets an answer
-    /// meanwhile.
+    /// Decides under the lock of the time range, because the decision may close the range. Readers get no answer while
+    /// the elector decides.
     fn decide(&self, core: &mut Elector, draw: Draw) -> (Now, Decision) {
         let mut ranges = self.publisher.ranges();
         let now = ranges.now(&*self.clock);
@@ -183,7 +184,7 @@ impl Driver {
             failures: Arc::clone(&self.failures),
             clock: Arc::clone(&self.clock),
             // Shorter than the elector's wait, so that this request is dropped before the elector sends the next one.
-            // Otherwise that could use another connection of the pool that this one shows to be stale.
+            // Otherwise the next request could use another stale connection of the same pool.
             timeout: self.config.timing.request_timeout() * 99 / 100,
             namespace: self.namespace.clone(),
         }

@@ -1,7 +1,7 @@
-//! Kubernetes events in client-go's words, for `kubectl describe lease` and for programs that watch them.
+//! Kubernetes events with client-go's reason and text, for `kubectl describe lease` and for programs that watch events.
 //!
-//! A separate task with a short queue publishes them. A full queue, a slow API server or a missing permission costs an
-//! event, and nothing else.
+//! A separate task with a short queue publishes them. If the queue is full, the API server slow or the permission
+//! missing, events are lost; the election is not affected.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Events {
         })
     }
 
-    /// The two actions differ, so that a recorder counts an event as a repetition only of events with the same action.
+    /// The beginning and the end have different actions: a recorder counts events with the same action as repetitions.
     fn enqueue(&self, lease_uid: &str, action: &str, what: &str) {
         let event = Event {
             type_: EventType::Normal,
@@ -113,7 +113,7 @@ mod tests {
     use crate::Elector;
     use crate::testing::MemoryStore;
 
-    /// The events that a server received. It answers none of them, so each request runs into its time limit.
+    /// The events that a server received. The server answers no request, so each one times out.
     #[derive(Clone, Default)]
     struct Received(Arc<Mutex<Vec<Value>>>);
 
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_no_event_costs_events_and_nothing_else() {
+    async fn a_server_without_answers_costs_only_events() {
         let received = Received::default();
         let observer = Events::observer(received.client(), "n", "l", "a");
         for _ in 0..1000 {

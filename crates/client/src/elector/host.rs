@@ -4,8 +4,8 @@ use rustix::system::uname;
 
 use crate::api::names::is_dns_subdomain;
 
-/// Returns the system's host name as a DNS subdomain, which the name of an object must be. `None` if nothing of the
-/// name is usable. An elector without another identity uses this one.
+/// Returns the system's host name, changed into a DNS subdomain as the name of an object must be; `None` if nothing of
+/// the name is usable. An elector without another identity uses this name.
 pub fn host_name() -> Option<String> {
     dns_subdomain(&uname().nodename().to_string_lossy())
 }

@@ -1,20 +1,20 @@
 //! The preference of a replica in direct mode, as a number that the program supplies.
 //!
-//! Only the library compares keys, so that every replica orders them alike, whatever its version. A comparison supplied
-//! by each program need not be an order, and two that disagree would take the Lease from each other without end.
+//! The library compares the keys, so that all replicas order them in the same way, whatever the version of the program.
+//! If each program supplied a comparison, replicas that disagree could take the Lease from each other forever.
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tokio::sync::watch;
 
-/// The group of replicas that name none; see [`lease_of_group`].
+/// The group of replicas that name no group; see [`lease_of_group`].
 const DEFAULT_GROUP: &str = "default";
 
 /// The preference of a replica in direct mode: a number, or a channel that may change. The channel holds `None` while
 /// the key is unknown.
 ///
 /// The Lease records the holder's key (`hustings.io/key`). A replica with a strictly higher key asks the holder to hand
-/// over. A replica whose key is unknown, or not known yet, never does.
+/// over. A replica does not ask while its key is unknown.
 #[derive(Clone, Debug)]
 pub struct Key(Source);
 
@@ -24,9 +24,9 @@ enum Source {
     Watched(watch::Receiver<Option<i64>>),
 }
 
-/// Returns the key for Istio's order: a replica of the default revision ranks above every other; otherwise a local
-/// control plane ranks above a remote one. `None` while the default revision is unknown, so that a replica that has
-/// just started never asks a holder to hand over.
+/// Returns the key for Istio's order: a replica of the default revision ranks above every other replica; otherwise a
+/// local control plane ranks above a remote one. Returns `None` while the default revision is unknown, so that a
+/// replica that has just started does not ask a holder to hand over.
 ///
 /// ```
 /// use hustings_client::istio_key;
@@ -40,9 +40,8 @@ pub fn istio_key(is_default_revision: Option<bool>, is_local: bool) -> Option<i6
     is_default_revision.map(|is_default| i64::from(is_default) * 2 + i64::from(is_local))
 }
 
-/// Returns the name of the Lease of one group of replicas, such as a revision, that elects its own leader:
-/// `NAME-GROUP`. An empty group is the group `default`, so that both spellings name one Lease. Such an election needs
-/// no keys.
+/// Returns the name of the Lease of a group of replicas that elects its own leader, such as a revision: `NAME-GROUP`.
+/// An empty group means the group `default`. Such an election needs no keys.
 ///
 /// ```
 /// use hustings_client::lease_of_group;
@@ -64,8 +63,8 @@ impl Key {
         }
     }
 
-    /// The key at the time of this call, if it may change, and then each change. After the source is gone, the last key
-    /// stays in force.
+    /// The key at the time of this call and then each change; nothing for a constant key. After the source is gone, the
+    /// last key stays in force.
     pub(crate) fn changes(&self) -> BoxStream<'static, Option<i64>> {
         let Source::Watched(receiver) = &self.0 else { return stream::pending().boxed() };
         let mut receiver = receiver.clone();

@@ -1,7 +1,7 @@
 //! An election that is switched off: this process leads from its start to its shutdown, without any request.
 //!
-//! Functions, terms, handles and gates behave as usual. Number and token count the terms of this process from 1, and
-//! are not comparable with those of a Lease.
+//! Functions, terms, handles and gates behave as usual. Number and token count the terms of this process from 1. They
+//! are not comparable with the numbers and tokens of a Lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Off {
         }
     }
 
-    /// Waits for the work to stop: at the shutdown for its grace, otherwise without limit.
+    /// Waits for the work to stop, and aborts it after its grace. At a shutdown, does not wait any longer than that.
     async fn stop_work(&self) {
         let stopped = self.publisher.stop_work().boxed();
         let until = self.clock.now().after(self.stop_grace);
@@ -85,7 +85,7 @@ mod tests {
     use crate::testing::MemoryStore;
 
     #[tokio::test(start_paused = true)]
-    async fn everything_runs_as_if_elected_and_nothing_is_asked() {
+    async fn the_process_leads_without_any_request_to_the_store() {
         let store = MemoryStore::new();
         let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
         let leadership = elector.leadership();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn functions_run_from_the_start_to_the_shutdown_and_no_request_is_made() {
+    async fn functions_run_from_the_start_to_the_shutdown_without_any_request() {
         let asked = Arc::<AtomicU32>::default();
         let counter = Arc::clone(&asked);
         let client = kube::Client::new(
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_term_is_resigned_and_the_next_one_is_another() {
+    async fn after_a_resigned_term_a_new_term_begins() {
         let store = MemoryStore::new();
         let campaign = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap().start();
         let leadership = campaign.leadership();

@@ -12,7 +12,7 @@ pub(crate) trait Observer: Send + Sync {
     /// A term is over.
     fn ended(&self, lease_uid: &str);
 
-    /// A renewal ended after `took`, with an answer or without.
+    /// A renewal ended after `took`, successfully or not.
     fn renewed(&self, took: Duration, succeeded: bool);
 }
 

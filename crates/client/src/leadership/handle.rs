@@ -1,8 +1,8 @@
 //! The leadership of this process: one task publishes it, and any part of the process reads it.
 //!
-//! The rule that must hold: if the campaign's task gets stuck, is aborted or panics, readers stop reading that this
-//! process leads. So the shared state is not a flag but the end of the validity, and each reader compares it with the
-//! clock. The end of a term is final: a [`Term`] never becomes valid again.
+//! The rule that must hold: if the campaign's task gets stuck, is aborted or panics, the handles soon report that this
+//! process does not lead. So the shared state is not a flag but the end of the validity, and each reader compares it
+//! with the clock. The end of a term is final: a [`Term`] never becomes valid again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,8 +65,8 @@ pub struct Holder {
     pub expires_at: Moment,
 }
 
-/// How long after the end of the validity work is stopped by the clock. A live elector stops it earlier, and
-/// gracefully. With the default timing, the Lease outlasts the validity by 5 s.
+/// How long after the end of the validity the clock stops the work. A live elector stops the work earlier. With the
+/// default timing, the Lease outlasts the validity by 5 s.
 const LATENESS: Duration = Duration::from_millis(100);
 
 impl Leadership {
@@ -75,13 +75,14 @@ impl Leadership {
         !self.remaining().is_zero()
     }
 
-    /// How long this process certainly continues to lead, unless it gives the Lease up. Zero if it does not lead.
+    /// How long this process continues to lead even without a renewal, unless it gives the Lease up. Zero if it does
+    /// not lead.
     pub fn remaining(&self) -> Duration {
         self.shared.remaining()
     }
 
     /// The end of the validity by the elector's clock: the current value first, then each change. `None` while this
-    /// process does not lead. The process leads until then unless it renews or gives the Lease up.
+    /// process does not lead. A renewal extends the validity; a process that gives the Lease up ends it early.
     ///
     /// Use it for code that must act when renewals stop. To check whether this process leads, use
     /// [`Leadership::is_leader`].
@@ -119,7 +120,7 @@ impl Leadership {
     /// Waits until the elector has ended.
     pub async fn ended(&self) {
         let mut views = self.views.clone();
-        // An error means that the publisher is gone, and with it the elector.
+        // An error means that the publisher is gone, so the elector has ended.
         let _ = views.wait_for(|view| view.ended).await;
     }
 
@@ -133,7 +134,7 @@ impl Leadership {
     }
 
     /// Each term that this process leads, the running one first. Slow readers skip terms that are over, never the
-    /// latest. Use it to redo what a follower skipped: see
+    /// latest. A controller can use it to reconcile everything that it skipped while it did not lead: see
     /// [`Controller::reconcile_all_on`](kube::runtime::Controller::reconcile_all_on).
     pub fn promotions(&self) -> impl Stream<Item = Term> + Send + use<> {
         stream::unfold((self.clone(), None), |(leadership, former)| async move {
@@ -143,7 +144,7 @@ impl Leadership {
     }
 
     /// Records why this elector is about to be stopped, for the [history](hustings_core::model::History) of the Lease.
-    /// The first cause counts. Without one, the history says that the elector was stopped.
+    /// Only the first call counts. Without a call, the cause is [`Cause::Stopped`].
     pub fn set_stop_cause(&self, cause: Cause) {
         // A later cause is a consequence of the first.
         let _ = self.shared.stop_cause.set(cause);
@@ -170,7 +171,7 @@ impl Leadership {
                 return None;
             }
             let other = view.term.filter(|term| former != Some(term));
-            // The elector may be stuck, and the term that it published last may be over.
+            // If the elector is stuck, the term that it published last may be over.
             if other.is_some() && self.is_leader() {
                 return other;
             }
@@ -181,9 +182,9 @@ impl Leadership {
         }
     }
 
-    /// Completes when the caller must drop the work of this term, because the elector is dead or stuck and does not
-    /// request it. That is one `grace` after the end of the elector or of the validity. When the grace begins, the work
-    /// is asked to stop.
+    /// Completes when the caller must drop the work of this term although the elector does not request that, because it
+    /// is dead or stuck. That is one `grace` after the end of the elector or of the validity. When the grace begins,
+    /// the work is asked to stop.
     pub(crate) async fn overdue(&self, term: &Term, grace: Duration) {
         let clock = &self.shared.clock;
         let lapsed = async {

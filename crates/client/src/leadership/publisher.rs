@@ -79,8 +79,8 @@ impl Publisher {
         self.instance_lock.clone()
     }
 
-    /// Records for which other Lease the candidate with this elector's name stands. Readers see it after the next
-    /// [`Self::publish`].
+    /// Records for which other Lease the candidate with this elector's name stands. The next [`Self::publish`] makes it
+    /// visible to readers.
     pub(crate) fn set_obstacle(&mut self, candidate_stands_for: Option<&str>) {
         let other = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
         if other != candidate_stands_for {
@@ -120,7 +120,7 @@ impl Publisher {
         });
     }
 
-    /// The time range of this process.
+    /// Locks the time range of this process.
     pub(crate) fn ranges(&self) -> MutexGuard<'_, RangeState> {
         self.shared.ranges.lock()
     }
@@ -164,7 +164,7 @@ impl Publisher {
         self.shared.stop_cause.get().copied().unwrap_or(Cause::Stopped)
     }
 
-    /// Requests that the work of the last term be dropped.
+    /// Makes the runner of the last term's work drop that work.
     pub(crate) fn abort_work(&self) {
         if let Some(term) = &self.term {
             term.abort();

@@ -1,31 +1,31 @@
 //! Time ranges: the wall-clock time that a process owns, so that at most one replica handles each instant.
 //!
-//! Every replica of a collector, for example, gathers the same data points, and one of them must export each point,
-//! however late. Whether a process leads *now* does not decide that. Whether the point's timestamp falls into the range
-//! of the process's term does: [`Leadership::contains`].
+//! Every replica of a collector, for example, gathers the same data points, and exactly one of them must export each
+//! point, however late. Whether a process leads *now* does not determine that. What counts is whether the point's
+//! timestamp falls into the range of the process's term: [`Leadership::contains`].
 //!
 //! A range starts with the take-up or claim of its term. It extends to one lease after the last renewal that is known
 //! to have succeeded. The process keeps the range after the term, until its next term begins.
 //!
-//! The rule that must hold: two processes never both own an instant, whatever their clocks show, and counting all
-//! earlier answers. The core ensures that ranges do not overlap: each term starts, on the axis of `renewTime`, where
-//! the previous one ended (see `elector/range.rs` there). This module covers ranges that close early, when the Lease is
+//! The rule that must hold: two processes never own the same instant, whatever their clocks show. Every answer stays
+//! true forever. The core ensures that ranges do not overlap: measured by `renewTime`, each term starts where the
+//! previous one ended (see `elector/range.rs` there). This module covers ranges that close early, when the Lease is
 //! handed over or released:
 //!
-//! - A process never owns an instant that its own wall clock has not shown yet. So closing the range at the clock's
-//!   time takes back no answer.
-//! - A clock may be set back. So the process keeps the latest instant that it reported as its own. The range closes
-//!   after that instant if the clock is behind it.
+//! - A process never owns an instant that its own wall clock has not shown yet. So no answer becomes false when the
+//!   range is closed at the time that the clock shows.
+//! - A clock may be set back. So the process remembers the latest instant that it reported as its own. If the clock is
+//!   behind that instant, the range closes after the instant.
 //! - The elector may close the range while it decides. So one lock covers decisions and answers.
 //!
-//! [`TimeRange::end`] is not an answer in this sense, because it lies ahead. An elector with
-//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) ends a range before its reported end in three cases only. It
-//! hands over, it resigns (also because a function failed), or the Lease is deleted.
+//! [`TimeRange::end`] is not such an answer, because it lies in the future. With
+//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop), a range ends before its reported end in only three cases: the
+//! elector hands over, it resigns (also because a function failed), or the Lease is deleted.
 //!
-//! **Failing open** ([`FailOpen`](crate::FailOpen)): a range may continue after its end while no other replica is known
-//! to have taken over. It continues for the replica that led last, and for no other. Use it where handling a point
-//! twice is better than not at all. Another replica may have taken over unobserved. Then both own the same instants
-//! until this replica observes the other, at most until the bound.
+//! **Failing open** ([`FailOpen`](crate::FailOpen)): the range of the replica that led last may continue after its end
+//! while no other replica is known to have taken over. Use it where handling a point twice is better than not at all.
+//! Another replica may have taken over unobserved. Then both own the same instants until this replica observes the
+//! other one, at most until the bound.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -48,7 +48,7 @@ use self::state::{LatestTerm, Owned};
 pub struct TimeRange {
     /// The first instant.
     pub start: Timestamp,
-    /// The first instant that the process does not own unless it renews. `None` if there is none.
+    /// The first instant that the process does not own, unless it renews. `None` if the range has no end.
     pub end: Option<Timestamp>,
     /// The range continued after its end because no other replica was known to have taken over. Another replica's range
     /// may overlap it. This stays `true` after the bound has passed.
@@ -60,7 +60,7 @@ impl TimeRange {
     pub const ALWAYS: Self = Self { start: Timestamp::MIN, end: None, is_failing_open: false };
 }
 
-/// A change of the holder that really took place.
+/// A change of the holder. See [`Leadership::holder_changes`] for what counts as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderChange {
     /// The previous holder, if one was observed. It may be `holder` itself, if another replica held the Lease in
@@ -87,11 +87,11 @@ impl Leadership {
         })
     }
 
-    /// Whether this process owns this instant. For no instant does this return true in two processes, counting all
-    /// earlier and later calls, unless one of them [fails open](Self::failing_open).
+    /// Whether this process owns this instant. This never returns true for the same instant in two processes, whenever
+    /// they call it, unless one of them [fails open](Self::failing_open).
     ///
-    /// It returns false for an instant that the wall clock of this process has not shown yet. Without an election it is
-    /// always true.
+    /// It returns false for an instant that the wall clock of this process has not shown yet. Without an election, it
+    /// always returns true.
     pub fn contains(&self, instant: Timestamp) -> bool {
         let instant = WireTime::from_micros(instant.as_microsecond());
         let mut state = self.ranges().lock();
@@ -111,8 +111,7 @@ impl Leadership {
         is_own
     }
 
-    /// Whether the range continues after its end because no other replica is known to have taken over. This is worth an
-    /// alert.
+    /// Whether the range continues after its end because no other replica is known to have taken over. Alert on it.
     pub fn failing_open(&self) -> bool {
         let wall = self.clock().wall();
         let range = self.ranges().lock().range;
@@ -128,9 +127,10 @@ impl Leadership {
     /// - a grant that is not taken up.
     ///
     /// These are changes:
-    /// - a holder that regains the Lease after another replica held it, even if the other was not observed;
-    /// - what cannot be distinguished from that: a deleted Lease, a grant to another in between, a new process of the
-    ///   same name.
+    /// - a holder that regains the Lease after another replica held it, even if this process did not observe the other
+    ///   replica;
+    /// - events that cannot be distinguished from that: the Lease was deleted, was granted to another replica in
+    ///   between, or is held by a new process of the same name.
     pub fn holder_changes(&self) -> impl Stream<Item = HolderChange> + Send + use<> {
         let state = (self.holders(), None::<LatestTerm>);
         futures::stream::unfold(state, |(mut holders, former)| async move {
@@ -143,9 +143,10 @@ impl Leadership {
         })
     }
 
-    /// Calls `callback` on each of the [changes of the holder](Self::holder_changes), one after the other, as long as the
-    /// elector lives. This is client-go's `OnNewLeader`. The calls run in a separate task on the current runtime, so
-    /// that nothing waits for them; `callback` should not block. If it panics, it is called again at the next change.
+    /// Calls `callback` on each of the [changes of the holder](Self::holder_changes), one after the other, as long as
+    /// the elector lives. This is client-go's `OnNewLeader`. The calls run in a separate task on the current runtime,
+    /// so that nothing waits for them; `callback` should not block. If it panics, it is called again at the next
+    /// change.
     pub fn on_new_leader(&self, callback: impl FnMut(HolderChange) + Send + 'static) {
         tokio::spawn(call_each(self.holder_changes(), callback).in_current_span());
     }
@@ -162,7 +163,7 @@ async fn call_each(changes: impl Stream<Item = HolderChange>, mut callback: impl
     }
 }
 
-/// A time that the calendar cannot represent becomes its first or last instant.
+/// The time as a timestamp. A time that a timestamp cannot represent becomes the first or last one.
 fn timestamp(time: WireTime) -> Timestamp {
     let edge = if time < WireTime::from_micros(0) { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_microsecond(time.as_micros()).unwrap_or(edge)

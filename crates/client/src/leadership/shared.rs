@@ -28,7 +28,8 @@ impl Shared {
     }
 
     pub(super) fn remaining(&self) -> Duration {
-        // Load before reading the clock: a validity that lasts at the clock's instant lasted at the earlier load, too.
+        // Load before reading the clock: a validity that has not ended at the clock's instant had not ended at the
+        // load.
         let valid_until = self.valid_until();
         valid_until.since(self.clock.now())
     }

@@ -53,16 +53,16 @@ impl Term {
         &self.inner.shared.lease
     }
 
-    /// Completes when the term ends or is about to be given up: work must stop then. The elector triggers it. If the
-    /// elector is stuck, [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run) trigger it
-    /// by the clock. A caller that uses neither must also check
+    /// Completes when the term ends or is about to be given up: the work must then stop. The elector cancels the term.
+    /// If the elector is stuck, [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run)
+    /// cancel it when the validity ends. A caller that uses neither must also check
     /// [`Leadership::is_leader`](crate::Leadership::is_leader).
     pub async fn cancelled(&self) {
         self.inner.stop.cancelled().await;
     }
 
-    /// Returns a token that is cancelled with the term, for code that takes one. Cancelling the returned token affects
-    /// its listeners only, not the term.
+    /// Returns a token that is cancelled with the term, for code that takes a token. Cancelling the returned token does
+    /// not affect the term.
     pub fn cancellation(&self) -> CancellationToken {
         self.inner.stop.child_token()
     }
@@ -93,8 +93,9 @@ impl Term {
         Some(work)
     }
 
-    /// Ends the term by the clock. Its elector is stuck, or is about to end the term itself. If a last-moment renewal
-    /// succeeded, the elector gives the Lease up, because the work has been asked to stop.
+    /// Cancels the term because its validity is over by the clock: its elector is stuck, or is about to end the term
+    /// itself. Also resigns the term: if a renewal succeeded at the last moment, the elector must give the Lease up,
+    /// because the work has been asked to stop.
     pub(super) fn lapse(&self) {
         if !self.inner.stop.is_cancelled() {
             self.inner.stop.cancel();
@@ -102,7 +103,7 @@ impl Term {
         }
     }
 
-    /// Requests that the work be dropped.
+    /// Makes the runner of the work drop it.
     pub(super) fn abort(&self) {
         self.inner.abort.cancel();
     }

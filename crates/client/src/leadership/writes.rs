@@ -1,7 +1,7 @@
 //! Writes that belong to a term.
 //!
-//! The rule that must hold: a write begins only if it ends before the validity of its term. The elector gives a term up
-//! only when no write is under way. A term that ends in any other way ends its writes.
+//! The rules that must hold: a write begins only if it ends before the validity of its term. The elector gives a term
+//! up only when no write is under way. A term that ends in any other way ends its writes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use super::term::Term;
 #[derive(Debug)]
 pub(crate) struct TermWrite {
     until: Moment,
-    /// Keeps everything that belongs to the term.
+    /// Keeps the resources of the term, such as its lock.
     term: Term,
     _token: TaskTrackerToken,
 }
 
 impl Leadership {
-    /// When a write that begins now and takes at most `deadline` has ended. `None` if that is not before the end of the
-    /// validity. Costs one atomic load and one reading of the clock.
+    /// When a write that begins now and takes at most `deadline` must have ended. `None` if that is not before the end
+    /// of the validity. Costs one atomic load and one reading of the clock.
     pub(crate) fn write_until(&self, deadline: Duration) -> Option<Moment> {
         // Load first, as in `remaining`. The one reading also starts the deadline, so that the write ends before the
         // validity.
@@ -41,15 +41,15 @@ impl Leadership {
             Some(term) => term.clone(),
             None => self.views.borrow().term.clone()?,
         };
-        // Take the token first, then check: either this check sees the end of the term, or the end of the term waits
-        // for this token. The validity may already be a later term's, but then the end of this term was published
-        // before it.
+        // Take the token first, then check: either this check finds that the term has ended, or the end of the term
+        // waits for this token. The validity may already belong to a later term. The end of this term was published
+        // before that, so the check finds it.
         let token = term.inner.writes.token();
         let too_late = term.is_over() || term.inner.writes.is_closed();
         (!too_late).then(|| TermWrite { until, term, _token: token })
     }
 
-    /// Waits until a write can begin. `None` means that none ever can.
+    /// Waits until a write can begin. `None` means that it never can.
     pub(crate) async fn wait_for_write(&self, deadline: Duration, within: Option<&Term>) -> Option<TermWrite> {
         let (mut views, mut validity) = (self.views.clone(), self.validity.clone());
         loop {
@@ -60,7 +60,7 @@ impl Leadership {
             if write.is_some() || has_ended || within.is_some_and(Term::is_over) {
                 return write;
             }
-            // An error means that the publisher is gone, which it has published before.
+            // An error means that the publisher is gone. It has published `ended` before.
             let _ = tokio::select! {
                 changed = views.changed() => changed,
                 changed = validity.changed() => changed,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_begun_only_if_it_is_over_before_the_validity() {
+    fn a_write_begins_only_if_it_ends_before_the_validity() {
         let (clock, _publisher, leadership) = handles();
         assert_eq!(leadership.begin_write(DEADLINE, None).unwrap().until(), Moment::from_micros(105_000_000));
         clock.set_seconds(105);
@@ -136,7 +136,7 @@ mod tests {
         drop(work);
         assert_eq!((&mut stopped).now_or_never(), None, "the write is under way");
         assert!(leadership.is_leader());
-        assert!(leadership.begin_write(DEADLINE, None).is_none(), "nobody would wait for it");
+        assert!(leadership.begin_write(DEADLINE, None).is_none(), "the elector would not wait for it");
         assert!(!write.as_ref().unwrap().has_ended());
         drop(write);
         assert_eq!(stopped.now_or_never(), Some(()));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_one_term_is_not_begun_in_the_next() {
+    fn a_write_of_one_term_does_not_begin_in_the_next() {
         let (_clock, mut publisher, leadership) = handles();
         let first = leadership.term().unwrap();
         assert!(leadership.begin_write(DEADLINE, Some(&first)).is_some());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_ends_with_a_promotion_a_renewal_or_the_elector() {
+    async fn the_wait_for_a_write_ends_with_a_promotion_a_renewal_or_the_elector() {
         let (clock, mut publisher, leadership) = handles();
         clock.set_seconds(105);
         let mut renewed = Box::pin(leadership.wait_for_write(DEADLINE, None));

@@ -1,19 +1,23 @@
-//! Connections that the client replaces after one of them went silent.
+//! A pool of connections that the client replaces after one connection went silent.
 //!
-//! After a failover of the load balancer, each request on an existing connection meets silence or a reset, while new
-//! connections work at once. A pool would use the old ones one after the other. Each costs a request timeout or a
-//! pause, and a few of them cost a healthy holder its term. So the pool of a
-//! [`lease_client`](crate::store::lease_client) is replaced as soon as one request is given up without an answer, or
-//! its connection fails. The next request then uses a new connection.
+//! After a failover of the load balancer, each request on an existing connection gets no answer or a reset, while new
+//! connections work at once. An ordinary pool would use the old connections one after the other. Each costs a request
+//! timeout or a pause, and a few of them cost a healthy holder its term. So a
+//! [`lease_client`](crate::store::lease_client) replaces its pool as soon as the caller gives up one request without an
+//! answer, or the connection of one fails. The next request then uses a new connection.
 //!
-//! What must hold: a request that is sent after another went without an answer uses no earlier connection. Requests
+//! The rule that must hold: once a request went without an answer, later requests use no earlier connection. Requests
 //! under way continue. Only a request of the current pool replaces the pool. So a server that is merely slow costs at
 //! most one handshake for each connection and request timeout. There are as many connections as requests under way,
 //! plus those that have been idle for less than the read timeout of the configuration.
 //!
-//! A watch may be silent for long although its connection works. It is ended, and begins again by itself, under two
-//! conditions. It has been silent since before the sending of a request that went without an answer, and a new
-//! connection has then answered. So a server that answers no request is not asked to restart all watches as well.
+//! A watch may be silent for a long time although its connection works. The client ends a watch, which then restarts by
+//! itself, under two conditions:
+//!
+//! - The watch has been silent since before the sending of a request that went without an answer.
+//! - A new connection has answered since.
+//!
+//! So a server that answers no request need not restart all watches as well.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -54,18 +58,18 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// How long sent data may go without the other kernel's acknowledgement.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
-/// Returns a client that replaces its connections as this module describes.
+/// Returns a client that replaces its connections as described above.
 ///
-/// With a proxy (`proxy_url`), it uses kube's own connections. Then the rule of this module does not hold: requests may use
-/// one stale connection after another.
+/// With a proxy (`proxy_url`), it uses kube's own connections. The rule of this module then does not hold: requests may
+/// use one stale connection after another.
 pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let user_agent = take_user_agent(&mut config);
     if config.proxy_url.is_some() {
         config.headers.push((USER_AGENT, user_agent));
         return Client::try_from(config);
     }
-    // First of all, because its error explains what is wrong with a credential program. TLS runs that program once
-    // more.
+    // This comes first, because its error explains what is wrong with a credential program. The TLS set-up runs that
+    // program again.
     let auth_layer = config.auth_layer()?;
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
@@ -90,7 +94,7 @@ pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
     request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
-/// A service for relative requests, whose connections `connector` makes, within the bounds of `config`.
+/// A service for requests with relative URIs. `connector` makes its connections, with the timeouts of `config`.
 pub(crate) fn over<C>(
     connector: C,
     config: &Config,
@@ -106,7 +110,7 @@ where
         .service(Connections::new(connector, user_agent()))
 }
 
-/// Bounds how long connecting may take, and how long a connection may be silent.
+/// Limits how long connecting may take, and how long a connection may be silent.
 fn bounded<C>(mut connector: TimeoutConnector<C>, config: &Config) -> TimeoutConnector<C> {
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -115,7 +119,7 @@ fn bounded<C>(mut connector: TimeoutConnector<C>, config: &Config) -> TimeoutCon
     connector
 }
 
-/// The name of a library user's requests in the server's audit log and metrics: `PROGRAM hustings-client/VERSION`.
+/// The user agent, which the server's audit log and metrics show: `PROGRAM hustings-client/VERSION`.
 pub(crate) fn user_agent() -> HeaderValue {
     static USER_AGENT: OnceLock<HeaderValue> = OnceLock::new();
     let name = || {
@@ -130,8 +134,8 @@ pub(crate) fn user_agent() -> HeaderValue {
     USER_AGENT.get_or_init(name).clone()
 }
 
-/// Returns a client like `client` that adds the library's name to its requests. A name that the caller gave the client
-/// stays beside it, because it cannot be read from outside.
+/// Returns a client like `client` that adds the library's user agent to its requests. A user agent of the client itself
+/// is sent, too, because it cannot be read here.
 pub(crate) fn named(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -166,8 +170,8 @@ struct Pool<C> {
 /// The state of the route to the server.
 struct Route {
     state: Mutex<RouteState>,
-    /// Wakes the watches when `silent_since` changes: in the order in which they wait, so that a simulated world can be
-    /// repeated. A `tokio::sync::watch` channel wakes them in random order.
+    /// Wakes the watches when `silent_since` changes. It wakes them in the order in which they wait, so that a
+    /// simulated world is repeatable. A `tokio::sync::watch` channel wakes them in random order.
     changed: Notify,
 }
 
@@ -175,13 +179,14 @@ struct Route {
 struct RouteState {
     /// The generation of the current pool.
     generation: u64,
-    /// The sending of the request for which the previous pool was replaced, until the current one has answered.
+    /// When the request was sent for which the previous pool was replaced; `None` once the current pool has answered.
     replaced_for: Option<Instant>,
     /// Watches that have been silent since this instant must end.
     silent_since: Option<Instant>,
 }
 
-/// A request without its whole answer. If it is dropped before that, it was given up, or its connection failed.
+/// A request whose answer is not complete. If it is dropped before that, the caller gave it up, or its connection
+/// failed.
 struct Pending {
     route: Arc<Route>,
     generation: u64,
@@ -207,7 +212,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 
     fn present(&self) -> (u64, HttpClient<C, Body>) {
-        // A panic under these locks leaves whole values. In this order, no earlier pool replaces a later one.
+        // The values stay consistent even if a thread panics while it holds these locks. The generation is read under
+        // the lock of the pool, so that no earlier pool replaces a later one.
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = self.route.state().generation;
         if pool.generation != generation {
@@ -259,7 +265,7 @@ impl Route {
 }
 
 impl Pending {
-    /// The route to the server works. So a silent stream from before may have lost its connection.
+    /// The current pool works. So an earlier stream that is silent may have lost its connection.
     fn answered(&self) {
         let mut state = self.route.state();
         if state.generation == self.generation
@@ -310,7 +316,7 @@ fn until_silent(body: Incoming, route: Arc<Route>) -> Frames {
     let frames = stream::unfold(state, |(mut body, route, received_at)| async move {
         loop {
             let mut changed = pin!(route.changed.notified());
-            // Before the check, so that no change is missed.
+            // Enable before the check, so that no change is missed.
             changed.as_mut().enable();
             if route.state().silent_since.is_some_and(|since| received_at < since) {
                 tracing::debug!("a watch that has been silent for long starts again on a new connection");

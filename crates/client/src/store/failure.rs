@@ -12,15 +12,15 @@ use kube::core::Status;
 
 use crate::clock::Clock;
 
-/// How often a lasting failure is logged.
+/// The interval at which a lasting failure is logged again.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What caused a failure. Kubernetes gives a [`kube::Error`].
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why a request returned no object. The variant says whether a write was certainly not executed, which decides what
-/// the caller may do next. The caller knows the object, so the failure does not name it; the elector's logs do, with
-/// the verb.
+/// Why a request returned no object. The variant tells whether a write was certainly not executed, which determines
+/// what the caller may do next. The failure does not name the object, which the caller knows. The elector's logs name
+/// the object and the verb.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Another version or another object exists (409).
@@ -70,7 +70,7 @@ impl Failure {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether RBAC denies the request. A refusal by a quota, or by a namespace under deletion, does not count.
+    /// Whether RBAC denies the request. A rejection by a quota, or in a namespace under deletion, does not count.
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(lacks_right)
     }
@@ -99,7 +99,7 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// Whether a permission is missing. The server uses the same code for many refusals that no Role can lift.
+/// Whether a permission is missing. The server uses the same code for many rejections that no RBAC role can lift.
 pub(crate) fn lacks_right(status: &Status) -> bool {
     // The API server's wording for any authorizer: User "jane" cannot create resource "leases" ...
     status.is_forbidden() && status.message.contains("\" cannot ")
@@ -110,8 +110,8 @@ pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: &str) -> String
     format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
 }
 
-/// Whether the refusal is temporary: the server asks for a pause, or the provider of credentials failed. The server
-/// would repeat any other refusal.
+/// Whether the rejection is temporary: the server asks for a pause, or the provider of credentials failed. The server
+/// would reject any other request again.
 fn is_passing(cause: &(dyn Error + 'static)) -> bool {
     match cause.downcast_ref() {
         Some(kube::Error::Api(status)) => status.code == 429,

@@ -1,6 +1,6 @@
 //! The store in Kubernetes. Each request has a deadline and an answer with a definite meaning.
 //!
-//! Nothing here repeats a request, because repeating is a decision.
+//! This module never repeats a request: only the caller decides about that.
 
 mod wire;
 
@@ -28,7 +28,8 @@ use crate::clock::Clock;
 use crate::watch::watch_object;
 use crate::work::gate::gate_error;
 
-/// How long connecting may take. It counts towards every request's own deadline, and bounds that of a watch.
+/// How long connecting may take. A request also has its own deadline, which includes this time. A watch has no other
+/// deadline for its start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection may be silent: a watch ends after a minute.
@@ -108,7 +109,7 @@ impl Kubernetes {
         Self { client, clock, timeout, seed, native, keeps_native_fields: Arc::default() }
     }
 
-    /// Draws the pauses after failed watches from `seed` instead of the system's randomness.
+    /// Derives the random parts of the pauses after failed watches from `seed`, not from the system's randomness.
     #[must_use]
     pub const fn seeded(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -127,7 +128,8 @@ impl Kubernetes {
         &self.client
     }
 
-    /// Whether the server keeps the native copies of strategy and preferred holder, once an answer has shown it.
+    /// Whether the server keeps the native copies of strategy and preferred holder; `None` until an answer has shown
+    /// it.
     pub fn keeps_native_fields(&self) -> Option<bool> {
         self.keeps_native_fields.get().copied()
     }
@@ -169,9 +171,9 @@ impl Kubernetes {
             Request::ReadLease { .. } | Request::CreateLease { .. } | Request::WriteLease { .. } => {
                 is_missing::<ReadLease>(status, name)
             }
-            // Whether the server serves native candidates is known before such a request.
+            // A request about a native candidate is sent only if the server serves that kind.
             _ if names(status, names::NATIVE_GROUP, "leasecandidates", name) => true,
-            // The list of API groups is needed rarely, and is large.
+            // The list of API groups is large, and is requested only if nothing else decides.
             _ => is_missing::<ReadCandidate>(status, name) || lacks_candidates(&self.client).boxed().await,
         }
     }
@@ -193,8 +195,8 @@ impl Store for Kubernetes {
     }
 }
 
-/// Whether a failed request means that the object of kind `K` with this name is missing. A 404 alone does not: a proxy
-/// that does not know the object answers the same.
+/// Whether a failed request means that the object of kind `K` with this name is missing. A 404 alone does not prove
+/// that, because a proxy may send it.
 pub fn is_missing<K: Resource<DynamicType = ()>>(status: &Status, name: &str) -> bool {
     names(status, &K::group(&()), &K::plural(&()), name)
 }
@@ -212,12 +214,12 @@ pub async fn lacks_candidates(client: &Client) -> bool {
 }
 
 fn names(status: &Status, group: &str, plural: &str, name: &str) -> bool {
-    let is_it = |details: &StatusDetails| details.name == name && details.kind == plural && details.group == group;
-    status.code == 404 && status.reason == NOT_FOUND && !name.is_empty() && status.details.as_ref().is_some_and(is_it)
+    let is_this = |details: &StatusDetails| details.name == name && details.kind == plural && details.group == group;
+    status.code == 404 && status.reason == NOT_FOUND && !name.is_empty() && status.details.as_ref().is_some_and(is_this)
 }
 
-/// Returns the body of a success. Unlike kube's own function, it keeps the header `Retry-After`, the only information from a server
-/// that sheds load.
+/// Returns the body of a success. Unlike kube's own function, it keeps the header `Retry-After`, which is the only
+/// information from a server that sheds load.
 async fn body_of(response: http::Response<Body>) -> Result<Vec<u8>, kube::Error> {
     let (head, body) = response.into_parts();
     let body = body.collect_bytes().await?.to_vec();
@@ -236,7 +238,7 @@ async fn body_of(response: http::Response<Body>) -> Result<Vec<u8>, kube::Error>
     Err(kube::Error::Api(status.boxed()))
 }
 
-/// The message for an answer without a Status. The first line of a proxy's page is enough.
+/// The message for an answer without a Status: the first line of the body, such as a proxy's error page.
 fn no_status(code: StatusCode, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let excerpt: String = body.trim().lines().next().unwrap_or_default().chars().take(LONGEST_EXCERPT).collect();

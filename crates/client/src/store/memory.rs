@@ -26,7 +26,7 @@ const GRANT_DURATION_SECONDS: u32 = 5;
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     namespaces: Arc<Mutex<BTreeMap<String, watch::Sender<ReferenceStore>>>>,
-    /// How many random sources this store has given out.
+    /// How many sources of random numbers this store has returned.
     seeds: Arc<AtomicU64>,
 }
 
@@ -47,7 +47,7 @@ impl MemoryStore {
         Arc::clone(&self.clock)
     }
 
-    /// Returns a source of random numbers that no other elector of this store has, and that is the same in each run.
+    /// Returns a source of random numbers. Each call returns another source. The sources are the same in each run.
     pub fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.seeds.fetch_add(1, Ordering::SeqCst))
     }
@@ -62,7 +62,7 @@ impl MemoryStore {
         self.namespace(namespace).borrow().candidate(name).cloned()
     }
 
-    /// Grants the Lease as a controller grants a free one; creates the Lease if it is missing. Does not check whether
+    /// Grants the Lease to `electee`, as a controller does. Creates the Lease if it is missing. Does not check whether
     /// the Lease is free.
     pub fn grant(&self, namespace: &str, lease: &str, electee: &str) -> Option<LeaseRecord> {
         let wall = self.clock.wall();
@@ -94,7 +94,7 @@ impl MemoryStore {
         })
     }
 
-    /// Edits a Lease without any rule. Returns `None` if there is no such Lease.
+    /// Edits a Lease without any check. Returns `None` if there is no such Lease.
     pub fn edit_lease(&self, namespace: &str, name: &str, edit: impl FnOnce(&mut LeaseRecord)) -> Option<LeaseRecord> {
         self.change(namespace, |store| store.edit_lease(name, edit).cloned())
     }
@@ -145,11 +145,11 @@ impl MemoryStore {
     }
 
     fn namespaces(&self) -> MutexGuard<'_, BTreeMap<String, watch::Sender<ReferenceStore>>> {
-        // A panic under this lock leaves whole namespaces.
+        // The map stays consistent even if a thread panics while it holds this lock.
         self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports each version of one object that the listener is quick enough to see.
+    /// Reports the versions of one object. A slow listener skips intermediate versions.
     fn watch<T: Clone + PartialEq + Send + 'static>(
         &self,
         namespace: &str,

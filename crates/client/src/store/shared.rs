@@ -1,20 +1,20 @@
 //! Many elections of one process, at the cost of one.
 //!
-//! A sharded component stands for hundreds of Leases. If each elector were alone, the API server would serve two
-//! watches for each. Electors built from one [`Elections`] share one watch of each kind, routed by name, and a bounded
-//! number of connections.
+//! A sharded component stands for hundreds of Leases. With separate electors, the API server would serve two watches
+//! for each of them. Electors built from one [`Elections`] share one watch of each kind, whose events are routed by
+//! name, and a bounded number of connections.
 //!
-//! If the API server cannot serve all requests in time, those of running terms come first. A request that could hardly
-//! be answered in time is not sent, so that the server does no useless work.
+//! If the API server cannot serve all requests in time, those of running terms come first. A request that has waited
+//! too long to be answered in time is not sent, so that the server does no useless work.
 //!
 //! The watches cover the whole namespace. A Lease that kubectl or client-go created lacks the label
 //! `hustings.io/enrolled` and must be observed too; a Lease that loses the label must not seem deleted. Use a namespace
 //! of components, not `kube-node-lease`: it holds the nodes' heartbeats and no elections. The ClusterRole
 //! `hustings-candidate` grants the necessary permissions. A Role that names single Leases does not.
 //!
-//! Each elector costs about 20 kB and, in a pod with a known UID, one file descriptor for its lock. Locks use at most
-//! half of the file descriptors that the process may open. With the usual limit of 1024, electors after the first 500
-//! or so have no lock. After a restart of their container, they wait until their Leases have expired.
+//! Each elector needs about 20 kB of memory and, in a pod with a known UID, one file descriptor for its lock. Locks use
+//! at most half of the file descriptors that the process may open. With the usual limit of 1024, about 500 electors
+//! have a lock. After a restart of their container, the others wait until their Leases have expired.
 
 mod routes;
 mod turns;
@@ -69,8 +69,8 @@ struct Shared {
 struct Share {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    /// How long a request may wait for its turn. After a longer wait it would have too little time left. The elector
-    /// would no longer wait for the answer, so the work of the server would be useless.
+    /// How long a request may wait for its turn. After a longer wait, the answer would probably come too late for the
+    /// elector, and the server's work would be useless.
     patience: Duration,
 }
 
@@ -83,7 +83,7 @@ struct Watch<T> {
 impl Elections {
     /// Creates the elections of this namespace. The client should be a [`lease_client`](crate::store::lease_client).
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
-        // Each elector bounds its requests by its own clock.
+        // Each elector limits the time of its requests by its own clock.
         let kubernetes = Kubernetes::new(client, SystemClock::shared(), Duration::MAX);
         Self(Arc::new(Shared {
             namespace: namespace.into(),
@@ -128,7 +128,8 @@ impl Store for Share {
 }
 
 impl<T: Clone + Send + Sync + 'static> Watch<T> {
-    /// Returns what the watch reports of one object. The first listener starts the watch, on its own runtime.
+    /// Returns the versions of one object that the watch reports. The first listener starts the watch, on the runtime
+    /// of that listener.
     fn listen<K, Events>(&self, name: &str, events: impl FnOnce() -> Events, record: fn(K) -> T) -> Versions<T>
     where
         K: ResourceExt + Send + 'static,

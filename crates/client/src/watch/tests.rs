@@ -1,4 +1,4 @@
-//! Watches in virtual time, in front of servers that end, refuse or delay them.
+//! Watches in virtual time, against servers that end, reject or delay them.
 
 use std::convert::Infallible;
 use std::future::Ready;
@@ -50,7 +50,7 @@ fn event(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_brings_the_object_or_that_it_is_missing() {
+async fn one_request_shows_the_object_or_that_it_is_missing() {
     const LEASE: &str = r#"{"type": "ADDED", "object": {"metadata": {"name": "l", "resourceVersion": "1"}}}"#;
     for exists in [true, false] {
         let server = tower::service_fn(move |request: Request<Body>| async move {
@@ -88,12 +88,12 @@ async fn a_deletion_is_reported_by_an_event_and_by_a_list_after_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_speaks_soon_after_a_long_outage_whenever_that_ends() {
+async fn a_watch_reports_soon_after_a_long_outage_whenever_that_ends() {
     for seconds in (300..330).step_by(6) {
         let recovery = Instant::now() + Duration::from_secs(seconds);
         let server = tower::service_fn(move |request: Request<Body>| async move {
             let lease = json!({ "metadata": { "name": "l", "resourceVersion": "2" } });
-            // As where streaming lists are turned off.
+            // Like a server with streamed lists switched off.
             if asks(&request, "sendInitialEvents=") {
                 return Ok(Response::builder().status(422).body(Body::empty()).unwrap());
             }
@@ -114,7 +114,7 @@ async fn a_watch_speaks_soon_after_a_long_outage_whenever_that_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_is_not_asked_every_second() {
+async fn a_server_that_rejects_watches_does_not_get_a_request_every_second() {
     let asked = Arc::new(AtomicU32::new(0));
     let server = tower::service_fn({
         let asked = Arc::clone(&asked);
@@ -123,7 +123,7 @@ async fn a_server_that_refuses_is_not_asked_every_second() {
             async { Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap()) }
         }
     });
-    // Otherwise, if a test without a subscriber reaches the line first, it disables the line for all threads.
+    // If a test without a subscriber reached the log line first, it would disable the line for all threads.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let log = Log::default();
     let writer = log.clone();
@@ -138,7 +138,7 @@ async fn a_server_that_refuses_is_not_asked_every_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
+async fn a_watch_that_the_server_ends_at_once_does_not_restart_at_once() {
     let asked = Arc::new(AtomicU32::new(0));
     let server = tower::service_fn({
         let asked = Arc::clone(&asked);
@@ -148,7 +148,7 @@ async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
             let body = if is_first { event(END_OF_INITIAL_EVENTS) } else { Vec::new() };
             async move {
                 if is_too_many {
-                    // So that a failing test ends.
+                    // This ends a failing test.
                     std::future::pending::<()>().await;
                 }
                 Ok::<_, Infallible>(Response::new(Body::from(body)))
@@ -162,7 +162,7 @@ async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
     assert!((500..=610).contains(&asked), "{asked} requests in ten minutes");
 }
 
-/// The queries of one watch where the server streams no lists: the refused one, the list, and the watch after it.
+/// The queries of one watch if the server streams no lists: the rejected one, the list, and the watch after it.
 async fn queries(mut watch: impl FnMut(Client) -> BoxStream<'static, ()>) -> Vec<String> {
     let queries = Arc::<Mutex<Vec<String>>>::default();
     let asked = Arc::clone(&queries);
@@ -199,7 +199,7 @@ async fn a_watch_lasts_a_minute_and_a_list_comes_in_pages_of_a_hundred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pauses_double_up_to_five_seconds_are_shortened_at_random_and_no_event_resets_them() {
+async fn pauses_double_up_to_five_seconds_minus_a_random_part_and_no_event_resets_them() {
     let mut pauses = Pauses::new(Duration::from_secs(1), StdRng::seed_from_u64(1));
     let mut next = |longest: f64| {
         let share = pauses.next().unwrap().as_secs_f64() / longest;
@@ -266,7 +266,7 @@ impl rt::Write for Pipe {
 /// How long an answer to a request for `/slow` takes.
 const SLOW_ANSWER: Duration = Duration::from_secs(4);
 
-/// Answers each request on one connection. A watch ends in order after a minute.
+/// Answers the requests on one connection. A watch ends regularly after a minute.
 async fn answer(mut connection: DuplexStream) -> io::Result<()> {
     loop {
         let mut head = Vec::new();

@@ -1,8 +1,8 @@
 //! Fencing: a mark on every write, so that the receiver can reject stale writes.
 //!
 //! A process may freeze between its last reading of the clock and the sending of a write, or the network may delay its
-//! request. It then writes as if it still led. The sender cannot prevent that; the receiver can. So each write names
-//! its term, and the receiver rejects a term older than the newest it knows. The receiver is an admission policy on the
+//! request. It then writes as if it still led. Only the receiver can prevent that. So each write names its term, and
+//! the receiver rejects a term that is older than the newest one it knows. The receiver is an admission policy on the
 //! API server (see `docs/fencing.md`), or any store that compares tokens.
 
 use std::fmt;
@@ -13,8 +13,8 @@ use kube::api::ObjectMeta;
 use crate::api::names;
 use crate::leadership::Term;
 
-/// A term as written objects name it: `NAMESPACE/LEASE/TOKEN`. It is a single value, so that a writer of several Leases
-/// never combines the Lease of one with the token of another.
+/// The mark of a term on an object: `NAMESPACE/LEASE/TOKEN`. It is a single value, so that a writer that holds several
+/// Leases never combines one Lease with the token of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The Lease, as `namespace/name`.
@@ -29,16 +29,15 @@ pub struct Fence {
 pub struct InvalidFence(String);
 
 impl Fence {
-    /// Returns the term under which an object was last written. `None` if the object has no mark, or one that does not
-    /// parse.
+    /// Returns the term under which an object was last written; `None` if the object has no valid mark.
     pub fn of(metadata: &ObjectMeta) -> Option<Self> {
         metadata.annotations.as_ref()?.get(names::FENCE)?.parse().ok()
     }
 }
 
 impl Term {
-    /// Marks an object as written under this term. Mark every write: the objects of creates, updates and applies, and
-    /// the metadata of patches.
+    /// Marks an object as written under this term. Mark every write: the objects that you create, update or apply, and
+    /// the metadata in patches.
     pub fn fence(&self, metadata: &mut ObjectMeta) {
         metadata.annotations.get_or_insert_default().insert(names::FENCE.to_owned(), self.fencing().to_string());
     }
@@ -80,7 +79,7 @@ mod tests {
     use crate::testing::HandClock;
 
     #[test]
-    fn what_a_term_marks_names_its_lease_and_token() {
+    fn the_mark_of_a_term_names_its_lease_and_token() {
         let clock = HandClock::at_seconds(100);
         let (mut publisher, leadership) = leadership(clock, "n/l".to_owned(), "a".to_owned(), Timing::default());
         let valid_until = Moment::from_micros(110_000_000);

@@ -1,6 +1,6 @@
 //! Functions that run together in each term.
 //!
-//! Each function runs in its own task, so that no function keeps the others from stopping, and a panic is caught. The
+//! Each function runs in its own task, so that a panic is caught and no function keeps the others from stopping. The
 //! rule that must hold: the elector does not give the Lease up while a function runs. A task counts as running until it
 //! has been dropped; aborting it is not enough.
 
@@ -75,7 +75,8 @@ impl<E: Into<BoxError> + Send + 'static> FunctionResult for Result<(), E> {
 }
 
 impl Elector {
-    /// Runs `work` in each term; logs call it `name`. If it fails, the term ends ([`OnFailure::EndTerm`]).
+    /// Adds a function: `work` runs in each term, and logs name it `name`. If it fails, the term ends
+    /// ([`OnFailure::EndTerm`]).
     ///
     /// ```
     /// # use hustings_client::{Elector, OnFailure, testing::MemoryStore};
@@ -157,16 +158,22 @@ impl Functions {
 
     /// Campaigns, and runs all functions concurrently in each term, until the shutdown token is cancelled.
     ///
-    /// When a term ends, its [cancellation](Term::cancelled) comes first. A function that has not ended within the
+    /// When a term must end, the elector first [cancels](Term::cancelled) it. A function that has not ended within the
     /// grace is dropped, and the elector lets the Lease expire instead of giving it up. A function that blocks its
-    /// thread cannot be dropped; the elector campaigns again when it has ended. A function that returns on its own
-    /// leaves the term as it is.
+    /// thread cannot be dropped; the elector campaigns again when the function has ended. A function that returns on
+    /// its own does not end the term.
     ///
-    /// At shutdown, in this order: all functions stop; no reader in this process reads that it leads any more; the
-    /// elector gives the Lease up; this method returns.
+    /// At shutdown, these steps follow in this order:
+    /// 1. All functions stop.
+    /// 2. [`Leadership::is_leader`] becomes false.
+    /// 3. The elector gives the Lease up.
+    /// 4. This method returns.
     ///
-    /// If the future is dropped, all functions are dropped, and the elector gives the Lease up as
-    /// [`Elector::run`] does.
+    /// If the caller drops the future, all functions are dropped, and the elector gives the Lease up as in
+    /// [`Elector::run`].
+    ///
+    /// # Errors
+    /// Fails if the elector's task panicked or was aborted.
     pub async fn run(self) -> Result<(), CampaignError> {
         let Self { elector, functions } = self;
         let grace = elector.stop_grace;
@@ -196,7 +203,7 @@ impl<'a> Running<'a> {
         running
     }
 
-    /// Waits until all functions have ended or their grace is over. Aborts those that are left.
+    /// Waits until all functions have ended or their grace is over. Aborts those that still run.
     async fn finish(mut self, grace: Duration) {
         let (leadership, term) = (self.leadership, self.term.clone());
         let mut overdue = pin!(leadership.overdue(&term, grace));

@@ -1,21 +1,21 @@
-//! A client that always passes reads, and passes writes only while this process leads.
+//! A layer of a client that always passes reads, and passes writes only while this process leads.
 //!
-//! What must hold:
+//! The rules that must hold:
 //!
-//! - The gate sends a write only if it can end before the validity of its term. It rejects a write that may take longer
-//!   than the validity left, and ends a write that takes longer.
+//! - The gate sends a write only if the write can end before the validity of its term does. It rejects a write that may
+//!   take longer, and ends a write that does take longer.
 //! - A write belongs to the term in which it began. If the term is lost early, because the Lease was edited or deleted,
 //!   the gate ends the write at once.
 //! - The elector gives a term up only after the writes under way have ended. Each has a deadline, and the gate admits
-//!   no other meanwhile.
+//!   no further write meanwhile.
 //! - Each write runs in a task of its own, so that it ends in time even if its caller does not poll it. Dropping its
 //!   future ends it.
 //!
-//! Ending a write closes its connection. The server may execute the write all the same. Where that must not happen,
-//! [fence](crate::Fence) what you write.
+//! To end a write, the gate closes its connection. The server may execute the write all the same. Where that must not
+//! happen, [fence](crate::Fence) your writes.
 //!
-//! The gate sits in front of everything that kube does with a request, including its retries. The retries belong to the
-//! same write, within its deadline and its term.
+//! The gate comes before everything that kube does with a request, including its retries. The retries of a write belong
+//! to that write, and share its deadline and its term.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -51,7 +51,7 @@ pub use request::{Attributes, Target};
 /// - requests that the caller [allows](Self::allow).
 ///
 /// Requests that take effect outside the API server (`exec`, `attach`, `portforward`, `proxy`, and every upgrade) count
-/// as writes, whatever their method. The gate does not control what goes over an upgraded connection.
+/// as writes, whatever their method. The gate does not check the traffic of an upgraded connection.
 #[derive(Clone)]
 pub struct WriteGate {
     leadership: Leadership,
@@ -71,7 +71,7 @@ pub struct Gated<S> {
 
 type Rule = Arc<dyn Fn(&Attributes<'_>) -> bool + Send + Sync>;
 
-/// Where writes wait for this process to lead.
+/// How writes wait until this process leads.
 #[derive(Clone)]
 struct Parking {
     room: Arc<Semaphore>,
@@ -81,6 +81,10 @@ struct Parking {
 
 impl WriteGate {
     /// Creates a gate. Each write may take up to `deadline`, including all of its retries.
+    ///
+    /// # Errors
+    /// Fails if `deadline` is zero, longer than the renew deadline minus one jittered retry period, or longer than the
+    /// grace in which work must stop.
     pub fn new(leadership: Leadership, deadline: Duration) -> Result<Self, InvalidGate> {
         let timing = leadership.timing();
         let lease: Arc<str> = leadership.lease().into();
@@ -98,8 +102,8 @@ impl WriteGate {
     }
 
     /// Makes up to `most` writes wait until this process leads, each for up to `wait`, instead of rejecting them. The
-    /// gate sends them in no particular order. They rest on reads from before the promotion, so they should be
-    /// conditional on those.
+    /// gate sends them in no particular order. They are based on reads from before the promotion, so they should be
+    /// conditional on the versions that those returned.
     #[must_use]
     pub fn park(mut self, most: usize, wait: Duration) -> Self {
         // More than a semaphore can count is more than memory can hold.
@@ -108,8 +112,7 @@ impl WriteGate {
         self
     }
 
-    /// Passes the requests that match `rule`, whether or not this process leads. The gate applies no other check to
-    /// them.
+    /// Passes the requests that match `rule`, whether or not this process leads.
     #[must_use]
     pub fn allow(mut self, rule: impl Fn(&Attributes<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
@@ -124,6 +127,9 @@ impl WriteGate {
     }
 
     /// Returns a client behind this gate.
+    ///
+    /// # Errors
+    /// Fails if kube cannot create a client from `config`.
     pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
         Ok(self.gate(Client::try_from(config)?))
     }
@@ -139,8 +145,8 @@ impl WriteGate {
         Client::new(self.layer(service), namespace)
     }
 
-    /// Whether the gate would send a write now: this process leads, and for longer than a write may take. Costs one
-    /// atomic load and one reading of the clock. A term that is being given up admits no write even then.
+    /// Whether this process leads for longer than a write may take. Costs one atomic load and one reading of the clock.
+    /// While the elector gives the term up, the gate rejects writes even if this returns true.
     pub fn is_open(&self) -> bool {
         self.leadership.write_until(self.deadline).is_some() && !self.within.as_ref().is_some_and(Term::is_over)
     }
@@ -232,8 +238,8 @@ impl<B: Send + 'static> Write<B> {
             let deadline = clock.sleep_until(write.until());
             let mut answer = pin!(service.oneshot(request));
             // Polling for the answer may send the write, or send it again. So check the clock before each poll: a timer
-            // does not advance while the machine is suspended. What the connection has accepted before cannot be taken
-            // back.
+            // does not advance while the machine is suspended. A write that the connection has already accepted cannot
+            // be withdrawn.
             let answer = poll_fn(|context| {
                 if clock.now() < write.until() { answer.as_mut().poll(context).map(Some) } else { Poll::Ready(None) }
             });

@@ -1,8 +1,9 @@
 //! Panics in a process that holds Leases.
 //!
-//! Where panics unwind, [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run) catch those
-//! of the work. Where they abort the process, only a panic hook still runs, on the thread that panicked. The rule that
-//! must hold: the hook blocks that thread, so its work does nothing more, and all other work stops before the release.
+//! Where panics unwind, [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run) catch the
+//! panics of the work. Where panics abort the process, only the panic hook still runs, on the thread that panicked. The
+//! rule that must hold: the hook blocks that thread, so its work does nothing more, and all other work stops before the
+//! release.
 
 use std::cell::Cell;
 use std::panic;
@@ -19,7 +20,7 @@ use crate::leadership::{Leadership, Work};
 const CHECK_PERIOD: Duration = Duration::from_millis(1);
 
 tokio::task_local! {
-    /// The work that the current task does, until a panic ends it.
+    /// The work of the current task, until a panic ends it.
     static WORK: Cell<Option<Work>>;
 }
 
@@ -27,15 +28,15 @@ tokio::task_local! {
 ///
 /// Call this once, before the electors start, with the token given to
 /// [`ElectorBuilder::shutdown`](crate::ElectorBuilder::shutdown). On a panic, the hook runs the former hook and cancels
-/// the token. It then blocks the panicking thread until all electors have ended, and at most for `limit`. The electors
+/// the token. It then blocks the panicking thread until all electors have ended, but at most for `limit`. The electors
 /// stop all other work first, as at a shutdown. If that takes longer than `limit`, the process aborts before the
 /// release, and the Lease expires.
 ///
-/// The electors need another thread meanwhile: on a current-thread runtime the hook does not wait, and the Lease
+/// The electors need another thread for that. On a current-thread runtime the hook does not wait, and the Lease
 /// expires.
 ///
-/// The hook cannot tell whether the program catches the panic. Where panics unwind, a function that panics would end
-/// the whole election, so install the hook only where they abort:
+/// The hook does not know whether the program catches the panic. Where panics unwind, a function that panics would end
+/// the whole election, so install the hook only where panics abort:
 ///
 /// ```
 /// # use std::time::Duration;
@@ -67,12 +68,12 @@ pub fn release_on_panic(shutdown: &CancellationToken, electors: impl IntoIterato
     }));
 }
 
-/// Polls `future` as this work: a panic in it ends the work.
+/// Runs `future` as this work: a panic in it ends the work.
 pub(crate) async fn as_work<F: Future>(work: Work, future: F) -> F::Output {
     WORK.scope(Cell::new(Some(work)), future).await
 }
 
-/// Waits until all electors have ended, and at most for `limit`.
+/// Waits until all electors have ended, but at most for `limit`.
 fn wait(electors: &[Leadership], limit: Duration) {
     let checks = limit.as_millis() / CHECK_PERIOD.as_millis();
     for _ in 0..checks {

@@ -1,7 +1,8 @@
 //! Acts of administrators in an election: pause, transfer, pin and exclusion.
 //!
-//! [`Terms`](super::eligibility::Terms) hold their effect on each candidate. This module reports them, and removes from the Lease what has ended or
-//! cannot be carried out. Ends are judged by the controller's wall clock.
+//! [`Terms`](super::eligibility::Terms) apply the acts to each candidate. This module publishes events about the acts.
+//! It also removes an act from the Lease when the act has ended or cannot be carried out. The controller's wall clock
+//! determines when an act ends.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::model::{
     Annotation, CandidateKey, Exclusion, Hold, LeaseRecord, Observed, Pin, SessionMark, Transfer, WireTime,
 };
 
-/// The acts of a Lease that this controller has reported, as long as they last.
+/// The acts in force on a Lease that this controller has already reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ReportedActs {
     pause: Option<(Hold, Option<WireTime>)>,
@@ -24,15 +25,15 @@ pub(super) struct ReportedActs {
 }
 
 impl Election {
-    /// Puts the acts that the Lease records into the terms of this decision.
+    /// Copies the acts that the Lease records into the terms of this decision.
     pub(super) fn apply_acts(&self, record: &LeaseRecord, terms: &mut Terms) {
         terms.pinned =
             record.pin(terms.wall).map(|pin| candidate_named(&pin.candidate, &SessionMark::Absent, &self.members));
         terms.transfer.clone_from(&record.acts.transfer);
     }
 
-    /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that is no act. A
-    /// controller that has just begun to lead reports those that it finds.
+    /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A
+    /// controller that has just begun to lead reports every act that it finds.
     pub(super) fn report_acts(&mut self, builder: &mut DecisionBuilder) {
         let wall = builder.now.wall;
         let record = self.lease.view.record();
@@ -144,7 +145,7 @@ impl Terms {
     }
 }
 
-/// Publishes an event when the exclusion of a candidate begins or ends, and when its annotation is none.
+/// Publishes an event when the exclusion of a candidate begins or ends, and when its annotation does not parse.
 pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilder) {
     let wall = builder.now.wall;
     let acts = &member.record.acts;
@@ -175,7 +176,7 @@ pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilde
 /// The annotations of [`ReportedActs::malformed`].
 const ANNOTATIONS: [&str; 2] = ["hustings.io/hold-until", "hustings.io/pin"];
 
-/// The event for an act. No one asks for an end that only time brings.
+/// The event for an act. It omits who asked if the act ended because its time has passed.
 fn event(act: Act, asked_by: Option<&String>) -> Action {
     let asked_by = asked_by.filter(|_| !act.has_ended()).cloned();
     Action::Event(Event::Act { act, asked_by })

@@ -1,4 +1,4 @@
-//! The pause after a failed request: a server that refuses, or does not answer, gets no immediate retry.
+//! The pause after a failed request: a server that rejects a request, or does not answer it, gets no immediate retry.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Until when to wait; `None` if there is no pause.
+    /// The end of the current pause; `None` if there is none.
     pub(super) fn until(&self, now: Moment) -> Option<Moment> {
         self.until.filter(|until| *until > now)
     }
@@ -22,7 +22,7 @@ impl Backoff {
         self.fail_up_to(config.requeue, now, config);
     }
 
-    /// Like [`fail`](Self::fail), with another longest pause.
+    /// Like [`fail`](Self::fail), with a different longest pause.
     pub(super) fn fail_up_to(&mut self, longest: Duration, now: Moment, config: &Config) {
         let pause = config.backoff.saturating_mul(1_u32 << self.failures.min(16)).min(longest);
         self.failures = self.failures.saturating_add(1);

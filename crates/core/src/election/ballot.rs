@@ -1,7 +1,7 @@
-//! One election among candidates that have to prove themselves live: which are pinged, which are waited for, and when
-//! it closes.
+//! One election among candidates that must prove themselves live: which candidates it pings and waits for, and when it
+//! closes.
 //!
-//! An election closes as soon as its result cannot change: no candidate better than the best proven one may still
+//! An election closes as soon as its result cannot change: when no better candidate than the best proven one can still
 //! answer. It lasts at most two windows. The first window pings the best sixteen candidates, the second all the others.
 //! A candidate that appears later may answer in time, but the election does not wait for it beyond the current window.
 
@@ -59,8 +59,8 @@ impl Ballot {
         *self = Self { purpose: self.purpose, started: now, second_window: None, pings: 0 };
     }
 
-    /// Goes through the candidates, best first, and pings those that could still win. Returns whether the election is
-    /// closed. `incumbent` is an earlier result, which stays valid until that candidate fails.
+    /// Goes through the candidates, best first, and pings those that could still win. Returns the result so far.
+    /// `incumbent` is an earlier result, which stays valid until that candidate fails.
     pub(super) fn poll<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,

@@ -3,7 +3,7 @@
 use super::{Action, Timer};
 use crate::model::{Moment, Now};
 
-/// The actions so far, and the timer that runs out first.
+/// The actions so far, and the timer that expires first.
 #[derive(Debug)]
 pub(super) struct DecisionBuilder {
     pub(super) now: Now,
@@ -20,15 +20,15 @@ impl DecisionBuilder {
         self.actions.push(action);
     }
 
-    /// Sets a timer, which asks for another decision at `at`. A moment that has passed does not count: this decision
-    /// handles what is due.
+    /// Requests another decision at `at`, for the reason `timer`. Ignores a moment that has passed: this decision
+    /// already handles what is due.
     pub(super) fn set(&mut self, timer: Timer, at: Moment) {
         if at > self.now.moment {
             self.next = self.next.min((at, timer));
         }
     }
 
-    /// The timer that runs out first, and when it does.
+    /// The timer that expires first, and when it does.
     pub(super) const fn next(&self) -> (Moment, Timer) {
         self.next
     }

@@ -12,11 +12,11 @@ pub struct Config {
     pub grant_duration_seconds: u32,
     /// How long a grant may stay unused before the controller looks for a successor: ten times the length of a take-up.
     pub take_up: Duration,
-    /// How long before the expiry of an unchanged record the controller finds its successor: one window, plus this
-    /// margin for the round trip of the pings and for live reads.
+    /// The margin for the round trip of the pings and for live reads. The controller begins to look for a successor one
+    /// window plus this margin before an unchanged record expires.
     pub early_margin: Duration,
-    /// How long a candidate without an owner may give no proof of life before it is pinged. If it does not answer, it
-    /// is deleted after as long again. Upstream's `leaseCandidateValidDuration`.
+    /// How long a candidate without an owner may go without a proof of life before the controller pings it. If it does
+    /// not answer, the controller deletes it after the same time again. Upstream's `leaseCandidateValidDuration`.
     pub validity: Duration,
     /// How long a Lease without a holder waits for further candidates after the first has appeared, so that replicas
     /// that start together take part in one election. Zero disables the wait.
@@ -35,11 +35,11 @@ pub struct Config {
     /// an elector stops its work.
     pub ignored_after: Duration,
     /// How long the controller waits before it asks a native holder again to hand over, after the server or the holder
-    /// has dropped a request. It is as long as the longest damping. The gate of the server may be switched on, and a
-    /// plain elector may be replaced.
+    /// has dropped a request. It asks again because an administrator may have switched the server's feature gate on, or
+    /// replaced the holder's elector. The wait is as long as the longest damping.
     pub asks_again_after: Duration,
-    /// For how many windows an answer stays valid for a grant that could not be written yet. Then all candidates are
-    /// pinged again.
+    /// For how many windows an answer stays valid while the grant cannot be written. After that, the controller pings
+    /// all candidates again.
     pub answer_windows: u32,
     /// How long a verdict must last before a status shows it, if no decision depends on that status. This is longer
     /// than a change of holders takes, so that status writes do not delay the change.
@@ -60,7 +60,7 @@ pub struct EvidenceConfig {
     /// Whether the taint `node.kubernetes.io/out-of-service` of the holder's node counts, too, which needs reads of
     /// Nodes.
     pub nodes: bool,
-    /// How long after a read for a silent holder the next one follows.
+    /// The interval between two reads about a silent holder.
     pub interval: Duration,
 }
 

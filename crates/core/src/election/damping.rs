@@ -72,8 +72,8 @@ impl Damping {
         self.last.filter(|last| last.until > now)
     }
 
-    /// The end of the last damping, for the candidate's status. It stays there after it has passed: no reader needs a
-    /// write that removes it.
+    /// The end of the last damping, for the candidate's status. A passed end stays in the status: a write that removes
+    /// it would serve no reader.
     pub(super) fn end(&self) -> Option<WireTime> {
         self.last.map(|last| last.recorded)
     }

@@ -12,7 +12,7 @@ pub struct Decision {
     pub actions: Vec<Action>,
     /// When to decide again at the latest, even without an observation. Never later than the requeue interval.
     pub deadline: Moment,
-    /// The timer that runs out at the deadline.
+    /// The timer that expires at the deadline.
     pub timer: Timer,
     /// The state of the Lease.
     pub lease: LeaseVerdict,
@@ -38,7 +38,7 @@ pub enum Action {
     WriteLease {
         /// The write.
         write: LeaseWrite,
-        /// To publish after the write has succeeded.
+        /// The event to publish after the write has succeeded.
         event: Option<Event>,
     },
     /// Set `spec.pingTime`, conditional only on the uid.

@@ -1,7 +1,6 @@
 //! Whether a candidate may be elected, and if not, why.
 //!
-//! Nothing else excludes a candidate from an election, or ranks it last. Verdicts and events derive from the values of
-//! this module.
+//! Only this module excludes a candidate from an election or ranks it last. Verdicts and events derive from its values.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -19,7 +18,7 @@ use crate::ranking::{Criterion, Rank, Rule};
 pub(super) enum Eligibility {
     /// It may be elected.
     Eligible,
-    /// It may be elected if no other candidate can: it is damped.
+    /// It is damped: it may be elected only if no other candidate can.
     RanksLast,
     /// It may not be elected.
     Ineligible(Ineligible),
@@ -46,9 +45,9 @@ pub enum Ineligible {
     HolderPinned,
     /// The live holder is better.
     Outranked(Criterion),
-    /// The live holder is as good. Creation time and name depose no holder.
+    /// The live holder is as good. Creation time and name never replace a live holder.
     Tie,
-    /// The live holder is native, and does not get the request to hand over: the server or the holder itself drops it.
+    /// The live holder is native and cannot be asked to hand over: the server or the holder drops the request.
     HolderStays,
 }
 
@@ -67,7 +66,7 @@ pub(super) enum Seat {
     },
 }
 
-/// What decides about the eligibility of every candidate of one Lease.
+/// The facts that determine which candidates of one Lease are eligible.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) rule: Rule,
@@ -86,7 +85,7 @@ pub(super) struct Terms {
     pub(super) transfer: Option<Transfer>,
     /// The live holder cannot be asked to hand over.
     pub(super) holder_stays: bool,
-    /// The names that candidates of both kinds have.
+    /// The names that two candidates share, one of each kind.
     pub(super) shared_names: BTreeSet<Arc<str>>,
 }
 
@@ -97,7 +96,7 @@ pub(super) struct Candidates<'m> {
 }
 
 impl Terms {
-    /// The terms of a Lease with this newest version and these candidates.
+    /// The terms that follow from the newest version of the Lease and from its candidates.
     pub(super) fn new<'m>(
         lease: Option<&LeaseRecord>,
         members: impl Iterator<Item = &'m Member> + Clone,
@@ -120,10 +119,10 @@ impl Terms {
         Self { rule, hold, now, wall, holder, preferred, pinned, transfer, holder_stays, shared_names }
     }
 
-    /// The claims of a candidate, or the reason why it is not admissible. Age is no such reason.
+    /// The claims of a candidate, or the reason why it is not admissible. Age never makes a candidate inadmissible.
     pub(super) fn admit<'m>(&self, member: &'m Member) -> Result<&'m Claim, Inadmissible> {
         let claim = member.claim.as_ref().map_err(Clone::clone)?;
-        // client-go goes by the name alone. So it would take up the other candidate's grant, and lead beside its term.
+        // client-go compares only the name. It would take up the other candidate's grant, and both would lead.
         if member.key.kind == CandidateKind::Hustings && self.shared_names.contains(&member.key.name) {
             return Err(Inadmissible::Namesake);
         }
@@ -171,7 +170,7 @@ impl Terms {
         }
     }
 
-    /// Why the live holder keeps its Lease from this candidate; `None` if it does not.
+    /// Why this candidate does not replace the live holder; `None` if it may.
     fn outranked(&self, member: &Member, claim: &Claim, seat: &Seat) -> Option<Ineligible> {
         let Seat::Taken { holder, rank, is_excluded, .. } = seat else { return None };
         if *is_excluded || self.is_pinned(&member.key) {
@@ -189,8 +188,9 @@ impl Terms {
         }
     }
 
-    /// Whether this candidate may replace a live holder that is as good: an administrator asks for that, or the holder
-    /// was asked to hand over to it. Otherwise a controller that restarts would withdraw the request of a transfer.
+    /// Whether this candidate may replace a live holder of equal merit. It may if an administrator transfers the Lease
+    /// to it, or if the holder was already asked to hand over to it. Without the second case, a controller that
+    /// restarts would withdraw the request that a transfer caused.
     fn may_follow_equal(&self, candidate: &CandidateKey) -> bool {
         self.is_transfer_to(candidate) || self.preferred.as_ref() == Some(candidate)
     }
@@ -203,7 +203,8 @@ impl Terms {
         self.pinned.as_ref() == Some(candidate)
     }
 
-    /// Whether the pin decides for this candidate. One that takes up no grant would keep the Lease without a holder.
+    /// Whether the pin ranks this candidate first. It does not if the candidate left its last grant unused, because the
+    /// Lease would then stay without a holder.
     fn ranks_first(&self, member: &Member) -> bool {
         self.is_pinned(&member.key) && !member.has_forfeited(self.now)
     }
@@ -249,8 +250,8 @@ impl Terms {
         self.last_loss(member).is_some()
     }
 
-    /// When a damped candidate last lost the Lease. Among damped candidates the earliest loss comes first. By merit alone,
-    /// the best of them would be granted the Lease again and again, even if it takes up no grant
+    /// When a damped candidate last lost the Lease. Among damped candidates the earliest loss comes first. By merit
+    /// alone, the best of them would be granted the Lease again and again, even if it takes up no grant
     /// (`damped_take_turns.txt`).
     fn last_loss(&self, member: &Member) -> Option<Moment> {
         member.damping.last_loss(self.now)
@@ -295,7 +296,7 @@ impl<'m> Candidates<'m> {
         members.iter_mut().map(|member| &mut **member).filter(|member| terms.check(member, seat).is_ok())
     }
 
-    /// Why the holder is asked to hand over to `electee`. An equal candidate follows only by a transfer.
+    /// Why the holder is asked to hand over to `electee`. An equal candidate replaces it only by a transfer.
     pub(super) fn advantage(&self, electee: &CandidateKey, holder: &CandidateKey) -> Option<Criterion> {
         let of = |key: &CandidateKey| self.admissible().find(|(member, _)| member.key == *key);
         let ((_, claim), (holder, held_claim)) = (of(electee)?, of(holder)?);
@@ -330,8 +331,8 @@ impl<'m> Candidates<'m> {
     }
 }
 
-/// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive, and that can be
-/// asked.
+/// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive and that the
+/// controller may ping.
 pub(super) fn determining_claims<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
     members
         .filter(|member| member.failed_at.is_none() && !member.lacks_renew_time())

@@ -1,12 +1,13 @@
-//! Evidence: what proves a silent holder dead, so that its Lease need not run out.
+//! Evidence: what proves a silent holder dead, so that its Lease becomes free before it expires.
 //!
-//! A holder that renews needs no evidence. One whose record has not changed for longer than usual is *silent*. Only
-//! then does the election read the holder's Pod, and at intervals. Evidence is a fact of the past that stays true, so a
-//! late answer does no harm. The grant that follows is conditional on the version of the Lease, so a renewal that
+//! A holder that renews needs no evidence. A holder whose record has not changed for longer than usual is *silent*.
+//! Only then does the election read the holder's Pod, at intervals. Evidence is a fact of the past that stays true, so
+//! a late answer does no harm. The grant that follows is conditional on the version of the Lease, so a renewal that
 //! arrives meanwhile wins.
 //!
-//! The rule that must hold: evidence is about the very process that the session on the Lease names. A Pod that is gone,
-//! a failed phase, a node that is not ready and a deletion timestamp prove nothing: the process may still run.
+//! The rule that must hold: evidence is about the very process that the session on the Lease names. These prove
+//! nothing, because the process may still run: a missing Pod, a failed phase, a node that is not ready, and a deletion
+//! timestamp.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,10 +23,10 @@ use crate::model::{
 /// The reasons with which a kubelet or a container runtime reports an end that it has not observed.
 const UNOBSERVED_ENDS: [&str; 2] = ["ContainerStatusUnknown", "Unknown"];
 
-/// By how much `renewTime` may be later than `finishedAt`, which is cut to seconds.
-const CUT: Duration = Duration::from_secs(1);
+/// By how much `renewTime` may be later than `finishedAt`, which the kubelet truncates to seconds.
+const TRUNCATION: Duration = Duration::from_secs(1);
 
-/// Which share of its lease a holder is expected to leave between two renewals, until one interval was observed.
+/// How many renewals per lease duration to expect of a holder until the controller has observed an interval.
 const ASSUMED_RENEWALS_PER_LEASE: u32 = 5;
 
 /// Why a Pod or a Node proves nothing.
@@ -33,15 +34,15 @@ const ASSUMED_RENEWALS_PER_LEASE: u32 = 5;
 pub enum Doubt {
     /// The session names neither a pod nor a container.
     NoPlace,
-    /// The Pod is gone, which ends no process.
+    /// The Pod is gone. Its processes may still run.
     PodMissing,
-    /// It is not the Pod of the session and of the candidate.
+    /// It is not the Pod that both the session and the candidate name.
     AnotherPod,
     /// The processes of a container may outlive it, because the Pod shares a process namespace.
     SharedProcesses,
     /// The container has not terminated.
     NotTerminated,
-    /// The end was reported by guess, or without a time.
+    /// The kubelet did not observe the end, or reported no time.
     EndUnobserved,
     /// The container ended before the term began, so the holder is a later process.
     EndedBeforeTerm,
@@ -54,7 +55,7 @@ pub enum Doubt {
 /// What an election knows of a holder that may be silent. It begins anew with every term.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct HolderWatch {
-    /// When the holder last renewed, or its term began. `None` after the first sight of a record, which may be old.
+    /// When the holder last renewed, or its term began. `None` after the first observed record, which may be old.
     renewed_at: Option<Moment>,
     /// The usual interval between two renewals, near the upper end of its jitter.
     interval: Option<Duration>,
@@ -71,13 +72,12 @@ pub(super) struct HolderWatch {
 }
 
 impl HolderWatch {
-    /// The term of another holder, which began at that moment if it was observed to begin.
+    /// The watch of a new term. `at` is when the term began; `None` if the controller did not observe that.
     pub(super) fn begun(at: Option<Moment>) -> Self {
         Self { renewed_at: at, ..Self::default() }
     }
 
-    /// The holder has renewed. One late renewal, as after a freeze, does not make late renewals usual; several in a row
-    /// do.
+    /// Records a renewal. One late renewal, as after a freeze, hardly changes the usual interval; several in a row do.
     pub(super) fn renewed(&mut self, at: Moment) {
         let observed = self.renewed_at.map(|before| at.since(before));
         let interval = match (self.interval, observed) {
@@ -91,7 +91,7 @@ impl HolderWatch {
         *self = Self { renewed_at: Some(at), interval, ..Self::default() };
     }
 
-    /// When the holder of this record becomes silent: a quarter later than usual.
+    /// When the holder of this record becomes silent: after one and a quarter usual intervals without a renewal.
     fn silent_from(&self, observed: &Observed) -> Moment {
         let lease = Duration::from_secs(u64::from(observed.greatest_seconds()));
         let usual = self.interval.unwrap_or(lease / ASSUMED_RENEWALS_PER_LEASE);
@@ -100,7 +100,7 @@ impl HolderWatch {
 }
 
 impl Election {
-    /// Reads the Pod of a silent holder, and in turn its node, if the configuration allows that.
+    /// Reads the Pod of a silent holder, in turn with its Node, if the configuration allows that.
     pub(super) fn seek_evidence(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
         let LeaseVerdict::Held { holder, taken_up: true, .. } = verdict else { return };
         if !self.config.evidence.pods || holder.kind == CandidateKind::Native {
@@ -110,7 +110,7 @@ impl Election {
         if place(observed.record()).is_none() {
             return;
         }
-        // The mirror of a static pod owns nothing, and its name is the usual identity.
+        // A static pod's mirror owns no candidate, and the candidate usually has the mirror's name.
         let pod = member.record.pod.as_ref().map_or(&member.record.name, |pod| &pod.name).as_str().into();
         let now = builder.now.moment;
         let silent_from = self.holder_watch.silent_from(observed);
@@ -127,7 +127,7 @@ impl Election {
         builder.act(node.map_or(Action::ReadPod { pod }, |node| Action::ReadNode { node }));
     }
 
-    /// Takes the Pod that a read found, or that it is gone.
+    /// Records the Pod that a read returned; `None` if it is gone.
     pub(super) fn observe_pod(&mut self, pod: Option<&PodRecord>, now: Moment) {
         let Some((record, candidate)) = self.silent_holder() else { return };
         let verdict = pod.ok_or(Doubt::PodMissing).and_then(|pod| {
@@ -143,7 +143,8 @@ impl Election {
         }
     }
 
-    /// Takes the Node that a read found, or that it is gone. A Node that was removed is no word of its administrator.
+    /// Records the Node that a read returned; `None` if it is gone. A missing Node proves nothing: no administrator has
+    /// declared it out of service.
     pub(super) fn observe_node(&mut self, node: Option<&NodeRecord>, now: Moment) {
         let is_asked = |node: &&NodeRecord| self.holder_watch.node.as_deref() == Some(&node.name);
         if self.silent_holder().is_some()
@@ -220,7 +221,7 @@ fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Dou
     Err(doubt)
 }
 
-/// Checks whether a container that ended so took the term with it. All times are by the clock of one node.
+/// Checks whether this end of a container ended the term, too. All times come from the clock of one node.
 fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt> {
     let finished_at = end.finished_at.ok_or(Doubt::EndUnobserved)?;
     if UNOBSERVED_ENDS.contains(&&*end.reason) {
@@ -229,7 +230,7 @@ fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt>
     if record.acquire_time.is_none_or(|acquired| finished_at < acquired) {
         return Err(Doubt::EndedBeforeTerm);
     }
-    if record.renew_time.is_none_or(|renewed| renewed > finished_at.after(CUT)) {
+    if record.renew_time.is_none_or(|renewed| renewed > finished_at.after(TRUNCATION)) {
         return Err(Doubt::RenewedAfterEnd);
     }
     Ok(())
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_is_silent_a_quarter_later_than_usual_and_its_jitter_makes_it_never_so() {
+    fn a_holder_is_silent_a_quarter_later_than_usual_and_jitter_alone_never_makes_it_silent() {
         assert_eq!(silence(&[2_000], 15), Duration::from_millis(2_500));
         assert!(silence(&[2_400, 2_000, 2_000, 2_000], 15) > Duration::from_millis(2_500), "2.4 s is still usual");
         assert!(silence(&[26_000, 26_000], 137) > Duration::from_secs(31));
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_soon_after_the_first_sight_of_a_record_does_not_count_as_usual() {
+    fn a_renewal_soon_after_the_first_observed_record_does_not_set_the_usual_interval() {
         let mut watch = HolderWatch::begun(None);
         for (millis, interval) in [(100, None), (2_100, Some(2_000)), (4_100, Some(2_000))] {
             watch.renewed(Moment::from_micros(millis * 1_000));

@@ -1,8 +1,8 @@
 //! Writes that succeed without effect, because an admission policy or another controller reverts them.
 //!
-//! The answer to a write shows the object after it. If the answer does not show the write, an immediate repetition
-//! would repeat forever. So the write is repeated after a pause, which doubles each time. Only an answer that shows the
-//! write resets the pause. The first such write of a kind is reported.
+//! The answer to a write shows the object after the write. If it does not show the write, repeating the write at once
+//! could go on forever. So the controller repeats the write after a pause, and doubles the pause each time. Only an
+//! answer that shows the write resets the pause. The controller reports the first such write of each kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -90,12 +90,12 @@ impl Write {
 }
 
 impl IneffectiveWrites {
-    /// Until when `write` is not repeated.
+    /// The end of the pause before `write` is repeated; `None` if there is no pause.
     pub(super) fn until(&self, write: Write, now: Moment) -> Option<Moment> {
         self.0.get(&write)?.backoff.until(now)
     }
 
-    /// Records the answer to `write`: it shows the write, or it lacks the part `lost`.
+    /// Records the answer to `write`. `lost` is the part that the answer does not show; `None` if it shows the write.
     pub(super) fn note(&mut self, write: Write, lost: Option<&'static str>, now: Moment, config: &Config) {
         let Some(lost) = lost else {
             self.0.remove(&write);
@@ -146,17 +146,17 @@ fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
     let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol | Purpose::Act);
     let session = Some(&answer.session).filter(|session| **session != SessionMark::Absent);
     let shown = [
-        ("field spec.holderIdentity", stands(&write.holder, answer.holder.as_ref())),
-        ("annotation hustings.io/preferred-holder", stands(&write.preferred_holder, answer.preferred_holder.as_ref())),
-        ("annotation hustings.io/session", stands(&write.session, session)),
-        ("annotation hustings.io/hold", !reads_hold || stands(&write.hold, answer.hold.as_ref())),
-        ("annotation hustings.io/transfer", stands(&write.transfer, answer.acts.transfer.as_ref())),
-        ("annotation hustings.io/strategy", !reads_hold || stands(&write.strategy, answer.strategy.as_ref())),
+        ("field spec.holderIdentity", shows(&write.holder, answer.holder.as_ref())),
+        ("annotation hustings.io/preferred-holder", shows(&write.preferred_holder, answer.preferred_holder.as_ref())),
+        ("annotation hustings.io/session", shows(&write.session, session)),
+        ("annotation hustings.io/hold", !reads_hold || shows(&write.hold, answer.hold.as_ref())),
+        ("annotation hustings.io/transfer", shows(&write.transfer, answer.acts.transfer.as_ref())),
+        ("annotation hustings.io/strategy", !reads_hold || shows(&write.strategy, answer.strategy.as_ref())),
     ];
     shown.into_iter().find_map(|(name, is_shown)| (!is_shown).then_some(name))
 }
 
-fn stands<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
+fn shows<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
     match set {
         Set::Keep => true,
         Set::To(to) => value == Some(to),

@@ -1,4 +1,4 @@
-//! Who has held the Lease since when, and who lost it: the facts that damping counts.
+//! Which candidate holds the Lease since when, and which candidates lost it: the facts that damping counts.
 //!
 //! A period is one grant or one term. Holder, session and transitions distinguish it from the next one; a renewal
 //! changes none of them.
@@ -21,8 +21,8 @@ pub(super) struct HoldingPeriod {
     session: SessionMark,
     transitions: u32,
     pub(super) since: Moment,
-    /// A writer other than the elector put this holder into another holder's term. `holder_edited.txt` shows what the
-    /// record of that term would do to the new holder.
+    /// A writer other than the elector named this holder during another holder's term. `holder_edited.txt` shows how
+    /// that term's record would harm the new holder.
     forged: bool,
     /// It began before this controller first observed the Lease, and has not been renewed or taken up since.
     inherited: bool,
@@ -44,11 +44,11 @@ pub(super) struct HoldingPeriod {
     before: Option<(Damping, bool)>,
 }
 
-/// All candidates of the Lease. They are in boxes, since a node of the map has room for eleven, and most Leases have two or
-/// three.
+/// All candidates of the Lease. Each member is boxed: a node of the map reserves room for eleven entries, and most
+/// Leases have two or three candidates.
 pub(super) type Members = BTreeMap<CandidateKey, Box<Member>>;
 
-/// The candidate with this name that a record with this session names. Only the electors of `hustings.io` write sessions.
+/// The candidate that a record with this session means by `name`. Only the electors of `hustings.io` write sessions.
 pub(super) fn candidate_named(name: &str, session: &SessionMark, members: &Members) -> CandidateKey {
     let (hustings, native) = (CandidateKey::hustings(name), CandidateKey::native(name));
     let is_native = members.contains_key(&native) && (session.stamp().is_none() || !members.contains_key(&hustings));
@@ -75,7 +75,8 @@ impl HoldingPeriod {
         }
     }
 
-    /// Whether its holder was put into another holder's term. The other fields of the record then belong to that term.
+    /// Whether another writer named its holder during another holder's term. The other fields of the record then belong
+    /// to that term.
     pub(super) const fn is_forged(&self) -> bool {
         self.forged
     }
@@ -85,7 +86,8 @@ impl HoldingPeriod {
         self.declined_at
     }
 
-    /// Whether this is the period of `record`. A native holder has no session, and a mark that it keeps says nothing.
+    /// Whether this is the period of `record`. A native holder writes no session, so a session that it left in place
+    /// does not count.
     fn covers(&self, record: &LeaseRecord, members: &Members) -> bool {
         let is_same = if self.is_native(members) {
             self.native_grant == record.is_native_grant()
@@ -122,8 +124,8 @@ impl HoldingPeriod {
         }
     }
 
-    /// Applies the time until `now`, before a new observation: the period may have expired, or lasted long enough to
-    /// reset the damping.
+    /// Accounts for the time until `now`, before a new observation: the period may have expired, or lasted long enough
+    /// to reset the damping.
     pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Now, config: &Config) {
         let term = observed.changed_at().since(self.since);
         let is_grant = !self.is_term(members);

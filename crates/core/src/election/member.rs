@@ -38,9 +38,9 @@ pub(super) struct Member {
     answers_again: bool,
     /// The `pingTime` with which the last ping was withdrawn.
     withdrawn: Option<WireTime>,
-    /// Its last ping was made on an old version and has to be repeated.
+    /// Its last ping was computed from an old version and must be repeated.
     is_overtaken: bool,
-    /// Whether its status said Holder when it was first observed.
+    /// Whether its status recorded the state Holder when it was first observed.
     pub(super) was_recorded_as_holder: bool,
     /// When it last answered a ping of this controller.
     proven_at: Option<Moment>,
@@ -71,7 +71,7 @@ pub(super) struct Member {
     pub(super) reported_exclusion: Option<Annotation<Exclusion>>,
     /// Why an event has reported it as inadmissible, while it is.
     pub(super) reported_inadmissible: Option<Inadmissible>,
-    /// The status that has not lasted long enough to be written, and since when it would be correct.
+    /// The status that has not lasted long enough to be written, and since when it has been correct.
     pub(super) unpublished: Option<(RecordedStatus, Moment)>,
 }
 
@@ -83,11 +83,11 @@ pub(super) struct Ping {
     pub(super) deadline: Moment,
     /// The version that the ping created, and its `renewTime`.
     landed: Option<(u64, Option<WireTime>)>,
-    /// The ping before was repeated because of an old version.
+    /// This ping repeats one that was computed from an old version.
     is_remade: bool,
     /// A live read, sent after the deadline, showed no answer.
     unanswered: bool,
-    /// That live read failed. It is unknown whether the candidate answered, and the election waits no longer
+    /// That live read failed. It is unknown whether the candidate answered, and the election stops waiting for it
     /// (`live_read_fails.txt`).
     pub(super) abandoned: bool,
 }
@@ -131,8 +131,8 @@ impl Member {
         member
     }
 
-    /// Takes a version of this candidate.
-    pub(super) fn see(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
+    /// Records a version of this candidate.
+    pub(super) fn observe(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
         match source {
             Source::Written { .. } => self.observe_written(&record, now.moment, config),
             Source::StatusWritten { sent } => self.observe_status_written(&record, sent, now.moment, config),
@@ -198,7 +198,8 @@ impl Member {
 
     pub(super) fn ping(&mut self, now: Now, config: &Config) -> Action {
         let former = self.record.ping_time.max(self.record.renew_time);
-        // client-go answers again and again while its clock is behind the ping, so a native ping is as early as possible.
+        // client-go answers again and again while its clock is behind the ping, so a native ping is as early as
+        // possible.
         let ping_time = match former {
             Some(former) if self.key.kind == CandidateKind::Native => former.later_than(Some(former)),
             former => now.wall.later_than(former),
@@ -239,7 +240,8 @@ impl Member {
         None
     }
 
-    /// Whether it is never preferred over a live holder, not even over one that is damped itself.
+    /// Whether it left its last grant unused and is still damped. It is then never preferred over a live holder, not
+    /// even over a damped one.
     pub(super) fn has_forfeited(&self, now: Moment) -> bool {
         self.forfeited && self.damping.until(now).is_some()
     }
@@ -249,12 +251,12 @@ impl Member {
         self.proven_at.is_some_and(|at| at >= started)
     }
 
-    /// Until when this write about it has to wait; `None` if it need not.
+    /// Until when this write about it must wait; `None` if it need not wait.
     pub(super) fn rests_until(&self, write: Write, now: Moment) -> Option<Moment> {
         self.backoff.until(now).max(self.ineffective.until(write, now))
     }
 
-    /// Until when its status has to wait; `None` if it need not.
+    /// Until when a write of its status must wait; `None` if it need not wait.
     pub(super) fn status_rests_until(&self, now: Moment) -> Option<Moment> {
         self.status_backoff.until(now).max(self.ineffective.until(Write::Status, now))
     }
@@ -264,12 +266,12 @@ impl Member {
         self.failed_at.is_none() && self.sits_out_since.is_none_or(|at| at < started)
     }
 
-    /// Whether it is native and has no `renewTime`. Nobody may ping it then: see [`Inadmissible::RenewTimeMissing`].
+    /// Whether it is native and has no `renewTime`. It must not be pinged then: see [`Inadmissible::RenewTimeMissing`].
     pub(super) fn lacks_renew_time(&self) -> bool {
         self.key.kind == CandidateKind::Native && self.record.renew_time.is_none()
     }
 
-    /// Since when it has given no sign of life, although it had to. client-go renews its candidate every 5 minutes.
+    /// Since when it has given no sign of life although one was due. client-go renews its candidate every 5 minutes.
     pub(super) fn dead_since(&self) -> Option<Moment> {
         let unrenewed = || self.lacks_renew_time().then(|| self.checked_at().max(self.newest_seen_at));
         self.failed_at.or_else(unrenewed)
@@ -298,22 +300,22 @@ impl Member {
         }
         let has_landed = record.ping_time == Some(ping.time);
         self.ineffective.note(Write::Ping, (!has_landed).then_some("field spec.pingTime"), now, config);
-        // A ping that the server does not keep asks for nothing (`ping_without_effect.txt`).
+        // No candidate can answer a ping that the server did not keep (`ping_without_effect.txt`).
         if !has_landed {
             self.ping = None;
             return;
         }
         ping.landed = Some((record.resource_version, record.renew_time));
-        // A ping made on an old version may equal another controller's ping, which may have been answered already. So
-        // it is repeated once (`same_ping_twice.txt`). It is repeated only once, because a candidate whose clock is
-        // ahead may answer faster than the watch shows it.
+        // A ping computed from an old version may equal another controller's ping, which may have been answered
+        // already. So it is repeated once (`same_ping_twice.txt`). It is repeated only once, because a candidate whose
+        // clock is ahead may answer before the watch shows the ping.
         if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
             self.ping = None;
             self.is_overtaken = true;
         }
     }
 
-    /// The answer to a status write that was sent at `sent`. The answer to an older write than the newest says nothing.
+    /// The answer to a status write that was sent at `sent`. Only the answer to the newest write counts.
     fn observe_status_written(&mut self, record: &CandidateRecord, sent: Moment, now: Moment, config: &Config) {
         if self.status_sent_at.is_some_and(|newest| newest <= sent)
             && let Some(shown) = &self.shown
@@ -339,7 +341,7 @@ impl Member {
         }
     }
 
-    /// Takes over what another controller recorded. None of it proves life in an election.
+    /// Adopts what another controller recorded. None of it proves life in an election.
     fn adopt_status(&mut self, now: Now, config: &Config) {
         let status = &self.record.status;
         self.responsive = match status.state {

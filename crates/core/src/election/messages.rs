@@ -305,21 +305,24 @@ mod tests {
             let RecordedStatus { admissible, leading, .. } = verdict(reason, forfeited).status();
             [admissible, leading].map(|condition| (condition.status, condition.reason))
         };
-        let said = |truth, reason: &str| (truth, reason.to_owned());
-        let admissible = || said(Truth::True, "Admissible");
-        assert_eq!(conditions(Reason::Leads, false), [admissible(), said(Truth::True, "Leads")]);
-        assert_eq!(conditions(Reason::Ineligible(Ineligible::Tie), false), [admissible(), said(Truth::False, "Tie")]);
+        let expected = |truth, reason: &str| (truth, reason.to_owned());
+        let admissible = || expected(Truth::True, "Admissible");
+        assert_eq!(conditions(Reason::Leads, false), [admissible(), expected(Truth::True, "Leads")]);
+        assert_eq!(
+            conditions(Reason::Ineligible(Ineligible::Tie), false),
+            [admissible(), expected(Truth::False, "Tie")]
+        );
         assert_eq!(
             conditions(Reason::Ineligible(Ineligible::Tie), true),
-            [admissible(), said(Truth::False, "GrantNotTakenUp")]
+            [admissible(), expected(Truth::False, "GrantNotTakenUp")]
         );
         let refused = Reason::Ineligible(Ineligible::Inadmissible(Inadmissible::Priority(-1)));
         assert_eq!(
             conditions(refused, false),
-            [said(Truth::False, "NegativePriority"), said(Truth::False, "Inadmissible")]
+            [expected(Truth::False, "NegativePriority"), expected(Truth::False, "Inadmissible")]
         );
         let taken = Reason::Ineligible(Ineligible::Inadmissible(Inadmissible::Namesake));
-        assert_eq!(conditions(taken, false)[0], said(Truth::False, "NameTaken"));
+        assert_eq!(conditions(taken, false)[0], expected(Truth::False, "NameTaken"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reasons as values. [`words`](super::messages) turns them into sentences.
+//! Reasons as values. [`messages`](super::messages) turns them into sentences.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub enum Event {
         candidate: CandidateKey,
         /// Why it is better; `None` if the holder is about to stop.
         criterion: Option<Criterion>,
-        /// Who asked for it, by the word of the act's writer.
+        /// Who asked for it, according to the act's writer.
         asked_by: Option<String>,
     },
     /// The holder is no longer asked to hand over, and stays.
@@ -83,7 +83,7 @@ pub enum Event {
     Act {
         /// The act.
         act: Act,
-        /// Who asked for it, by the word of the act's writer.
+        /// Who asked for it, according to the act's writer.
         asked_by: Option<String>,
     },
     /// A transfer cannot be carried out, so it was removed from the Lease.
@@ -136,7 +136,7 @@ pub enum Event {
     },
 }
 
-/// An act of an administrator that begins or ends. `ended` says that its time has passed.
+/// An act of an administrator that begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
     /// The elections of the Lease are paused.
@@ -146,18 +146,18 @@ pub enum Act {
         /// Until when; `None` if it has no end.
         until: Option<WireTime>,
     },
-    /// They go on.
+    /// Elections resume.
     Resumed {
-        /// Whether the time has passed.
+        /// Whether the pause's time has passed. If not, a client removed it.
         ended: bool,
     },
     /// A candidate ranks first.
     Pinned(Pin),
-    /// It ranks by merit again.
+    /// The pinned candidate ranks by merit again.
     Unpinned {
         /// The candidate's name.
         candidate: String,
-        /// Whether the time has passed.
+        /// Whether the pin's time has passed. If not, a client removed it.
         ended: bool,
     },
     /// A candidate is excluded.
@@ -167,11 +167,11 @@ pub enum Act {
         /// Until when, and why.
         exclusion: Exclusion,
     },
-    /// It may be elected again.
+    /// The excluded candidate may be elected again.
     Included {
         /// The candidate and its uid.
         candidate: (CandidateKey, Arc<str>),
-        /// Whether the time has passed.
+        /// Whether the exclusion's time has passed. If not, a client removed it.
         ended: bool,
     },
 }
@@ -202,6 +202,6 @@ pub enum Choice {
     Only,
     /// It was better than the next candidate by this criterion.
     Better(Criterion),
-    /// No better candidate answered.
+    /// No other candidate is known to be live.
     OnlyLive,
 }

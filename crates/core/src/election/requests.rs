@@ -5,10 +5,10 @@ use super::observation::{Observation, Source, Target};
 use crate::model::{CandidatePatch, LeaseRecord, Moment, Object, Outcome, Reply, Request, WireTime};
 
 impl Action {
-    /// The request of this action to the store, for the election of the Lease `lease_name`; `None` for an event and for a
-    /// read of a Pod or a Node. `current` is the
-    /// version of the Lease that the decision rests on, and `since` the times of a status'
-    /// [conditions](CandidatePatch::Status).
+    /// The request to the store that carries out this action; `None` for an event and for a read of a Pod or a Node.
+    ///
+    /// `lease_name` is the Lease of this election. `current` is the version of the Lease that the decision rests on.
+    /// `since` are the times of a status' [conditions](CandidatePatch::Status).
     pub fn request(&self, lease_name: &str, current: Option<&LeaseRecord>, since: [WireTime; 3]) -> Option<Request> {
         let lease_name = || lease_name.to_owned();
         Some(match self {
@@ -42,7 +42,8 @@ impl Observation {
     /// The observation that reports `reply` to `request`, which was sent at `sent`.
     ///
     /// # Errors
-    /// After a conflict, or when a write misses its object, returns the live read that the caller carries out instead.
+    /// After a conflict, or when the object of a write is missing, returns the live read that the caller must carry out
+    /// next.
     pub fn of_reply(request: &Request, reply: Reply, sent: Moment) -> Result<Self, Request> {
         let is_read = matches!(
             request,

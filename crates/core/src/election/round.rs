@@ -1,4 +1,4 @@
-//! One decision about a Lease: the steps, in their order, and the requests that it makes.
+//! One decision about a Lease: its steps in order, and the requests that it makes.
 
 mod electee;
 mod strategy;
@@ -62,10 +62,10 @@ impl Election {
     ) -> LeaseVerdict {
         let hold = candidates.terms.hold.clone();
         let silent = self.is_silent(&verdict, builder);
-        let mut stands = false;
+        let mut hold_is_recorded = false;
         match (&verdict, &hold) {
             (LeaseVerdict::Unheld { .. }, None) => self.fill(candidates, builder),
-            (LeaseVerdict::Unheld { .. }, Some(hold)) => stands = self.hold(hold, candidates, builder),
+            (LeaseVerdict::Unheld { .. }, Some(hold)) => hold_is_recorded = self.hold(hold, candidates, builder),
             (_, None) if silent => self.find_successor(candidates, verdict.holder(), builder),
             (
                 LeaseVerdict::Held { holder: CandidateKey { name: holder, .. }, .. } | LeaseVerdict::Foreign { holder },
@@ -84,7 +84,9 @@ impl Election {
         self.remove_mark(&verdict, builder);
         self.maintain_label(&verdict, candidates, builder);
         match (verdict, hold) {
-            (LeaseVerdict::Unheld { since, .. }, Some(hold)) if stands => LeaseVerdict::OnHold { hold, since },
+            (LeaseVerdict::Unheld { since, .. }, Some(hold)) if hold_is_recorded => {
+                LeaseVerdict::OnHold { hold, since }
+            }
             (LeaseVerdict::Unheld { since, cause }, None)
                 if self.unheld_period.as_ref().is_some_and(|period| period.no_live_candidate) =>
             {
@@ -116,11 +118,12 @@ impl Election {
     /// Whether the holder announces that it is about to stop. A successor that is found ahead leads sooner
     /// (`graceful_stop.txt`).
     ///
-    /// A foreign elector that takes over an expired Lease keeps the annotations, because it does not know them. So
-    /// under another term's session the announcement is not the holder's, and a foreign holder is left alone.
+    /// A foreign elector that takes over an expired Lease keeps the annotations, because it does not know them. So the
+    /// announcement counts only if the session on the Lease belongs to the holder's own term.
     fn is_leaving(&self) -> bool {
-        let is_own_word = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
-        is_own_word && self.lease.view.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
+        let is_own_announcement = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
+        is_own_announcement
+            && self.lease.view.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
     }
 
     /// Whether a native holder cannot be asked to hand over: the server or the holder has just dropped the request.

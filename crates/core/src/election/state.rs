@@ -82,8 +82,8 @@ impl Election {
         }
     }
 
-    /// Records an observation. A controller that does not lead calls this too, so that it knows the times once it
-    /// leads.
+    /// Records an observation. A controller that does not lead calls this too, so that its times are right when it
+    /// begins to lead.
     pub fn observe(&mut self, now: Now, observation: Observation) {
         match observation {
             Observation::Lease { record, source } => {
@@ -241,12 +241,12 @@ impl Election {
         }
         self.lease.view.observe_candidate(&record);
         match self.members.entry(record.key()) {
-            Entry::Occupied(member) => member.into_mut().see(record, source, now, &self.config),
+            Entry::Occupied(member) => member.into_mut().observe(record, source, now, &self.config),
             Entry::Vacant(vacant) => drop(vacant.insert(Box::new(Member::first(record, now, &self.config)))),
         }
     }
 
-    /// Applies what has changed only because time has passed.
+    /// Applies the changes that only the passing of time causes.
     pub(super) fn pass(&mut self, now: Now) {
         if let (Some(period), Some(observed)) = (&mut self.holding_period, self.lease.view.present()) {
             period.pass(observed, &mut self.members, now, &self.config);
@@ -273,7 +273,7 @@ mod tests {
         LeaseRecord { resource_version: 5, holder: Some("a".to_owned()), ..LeaseRecord::as_created() }
     }
 
-    fn see(election: &mut Election, record: LeaseRecord, source: Source, now: i64) {
+    fn observe(election: &mut Election, record: LeaseRecord, source: Source, now: i64) {
         election.observe(at(now), Observation::Lease { record, source });
     }
 
@@ -286,7 +286,7 @@ mod tests {
     fn an_election_is_over_without_candidates_and_without_a_lease() {
         let mut election = election();
         assert_eq!((election.key(), election.lease(), election.is_over(at(0))), (("n", "l"), None, true));
-        see(&mut election, held(), Source::Watch, 0);
+        observe(&mut election, held(), Source::Watch, 0);
         assert_eq!((election.lease().map(Observed::record), election.is_over(at(0))), (Some(&held()), false));
         election.observe(at(1), Observation::LeaseMissing { source: Source::Watch });
         assert!(!election.is_over(at(1)), "it may have lost its label only");
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn an_unlabelled_lease_without_candidates_needs_no_election() {
         let mut election = election();
-        see(&mut election, LeaseRecord { enrolled: false, ..held() }, Source::Read { sent: at(0).moment }, 0);
+        observe(&mut election, LeaseRecord { enrolled: false, ..held() }, Source::Read { sent: at(0).moment }, 0);
         assert!(election.is_over(at(0)));
         election.observe(at(0), candidate());
         assert!(!election.is_over(at(0)));
@@ -318,7 +318,7 @@ mod tests {
                 resource_version: election.lease().map_or(5, |seen| seen.record().resource_version + 1),
                 ..held()
             };
-            see(&mut election, record, source, 0);
+            observe(&mut election, record, source, 0);
             assert_eq!(election.backoff.until(at(0).moment).is_none(), forgotten, "{source:?}");
         }
     }
@@ -328,18 +328,18 @@ mod tests {
         let mut election = election();
         let record = LeaseRecord { enrolled: false, strategy: Some("s".to_owned()), ..held() };
         election.written = Some(LeaseWrite::new(Purpose::Enrol, &record));
-        see(&mut election, record.clone(), Source::Written { sent: at(0).moment }, 0);
+        observe(&mut election, record.clone(), Source::Written { sent: at(0).moment }, 0);
         let lost: Vec<_> = election.ineffective_writes().collect();
         assert_eq!(lost, [(None, Write::Enrol, "label hustings.io/enrolled")]);
         let labelled = LeaseRecord { enrolled: true, resource_version: 6, ..record };
-        see(&mut election, labelled, Source::Watch, 1);
+        observe(&mut election, labelled, Source::Watch, 1);
         assert_eq!(election.ineffective_writes().count(), 0);
     }
 
     #[test]
-    fn a_decision_names_the_timer_that_runs_out_first() {
+    fn a_decision_names_the_timer_that_expires_first() {
         let mut election = election();
-        see(&mut election, held(), Source::Watch, 0);
+        observe(&mut election, held(), Source::Watch, 0);
         let timers = [0, 5].map(|now| election.decide(at(now)).timer);
         assert_eq!(timers, [Timer::Requeue, Timer::EarlyPings], "the holder is silent after 9 s");
     }
@@ -357,7 +357,7 @@ mod tests {
         ];
         for (record, now, expected, word) in cases {
             let mut election = election();
-            see(&mut election, record, Source::Watch, 0);
+            observe(&mut election, record, Source::Watch, 0);
             let LeaseVerdict::Unheld { cause, .. } = election.decide(at(now)).lease else { panic!("held") };
             assert_eq!((cause, cause.as_str()), (expected, word));
         }

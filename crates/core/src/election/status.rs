@@ -1,7 +1,7 @@
 //! When the status of a candidate is written.
 //!
-//! People read a status. No decision waits for its write, and during an election no status is written that will soon
-//! change.
+//! A status is for people. No decision waits for its write. During an election, the controller does not write a status
+//! that will soon change.
 
 use std::sync::Arc;
 
@@ -41,9 +41,10 @@ impl LeaseContext<'_> {
         }
     }
 
-    /// Until when a status waits that nobody waits for. During an election each such verdict is soon followed by
-    /// another. Its write would only delay the writes that electors wait for. The state Holder waits, too: it is only
-    /// needed by a process that finds the Lease deleted and never observed the term.
+    /// Until when the write of a status waits if no process needs it soon; `None` if it must not wait. During an
+    /// election, another verdict soon replaces such a verdict, and its write would delay the writes that electors wait
+    /// for. The state Holder waits, too. It matters only to a process that never observed the term and finds the Lease
+    /// deleted.
     fn rests_until(&self, member: &mut Member, status: &RecordedStatus, now: Moment) -> Option<Moment> {
         let can_wait = matches!(
             status.state,

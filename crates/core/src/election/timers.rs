@@ -1,6 +1,6 @@
 //! The timers of an election: what each one waits for.
 //!
-//! A decision sets the timers that apply, and names the one that runs out first.
+//! A decision sets the timers that apply, and names the one that expires first.
 //!
 //! | timer | set by | runs for |
 //! |---|---|---|
@@ -37,11 +37,11 @@ pub enum Timer {
     Settling,
     /// The preferred holder is pinged again.
     RepeatedPing,
-    /// The holder has ignored a request to hand over for long.
+    /// The holder has ignored a request to hand over for a long time.
     IgnoredRequest,
     /// The Lease has no label and is read again.
     UnlabelledLease,
-    /// A candidate without an owner must prove itself live, or is deleted.
+    /// A candidate without an owner must prove itself live, or the controller deletes it.
     Validity,
     /// The damping of a candidate ends.
     DampingEnd,

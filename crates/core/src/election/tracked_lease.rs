@@ -1,4 +1,4 @@
-//! What a controller knows of one Lease: the [view](LeaseView) that every process has, and its own requests.
+//! What a controller knows about one Lease: the [view](LeaseView) that every process has, and its own requests.
 
 use super::Source;
 use crate::model::{CandidateRecord, LeaseRecord, LeaseView, Moment};
@@ -14,7 +14,7 @@ pub(super) struct TrackedLease {
 }
 
 impl TrackedLease {
-    /// Takes a version of the Lease. Returns whether it counts.
+    /// Records a version of the Lease. Returns `false` if the view ignores it as outdated.
     pub(super) fn observe(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
         let Some(sent) = source.sent() else { return self.view.observe(record, None, now) };
         let is_creation = std::mem::take(&mut self.creating) && matches!(source, Source::Written { .. });

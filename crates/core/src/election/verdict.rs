@@ -1,4 +1,4 @@
-//! The verdicts of a decision: the state of the Lease, and of each candidate whether it leads, and why.
+//! The verdicts of a decision: the state of the Lease, and for each candidate whether it leads, and why.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub enum LeaseVerdict {
 pub enum Unheld {
     /// The Lease does not exist.
     Missing,
-    /// It was created, or is empty, and no holder before is known.
+    /// It was created or is empty, and no earlier holder is known.
     New,
     /// The last holder released it.
     Released,
@@ -106,7 +106,7 @@ pub struct CandidateVerdict {
     pub damping_count: u32,
     /// The end of its last damping, by the wall clock.
     pub damped_until: Option<WireTime>,
-    /// Whether it did not take up its last grant. While it is damped, it is then not preferred over a live holder.
+    /// Whether it is damped and did not take up its last grant. It is then not preferred over a live holder.
     pub forfeited: bool,
 }
 
@@ -341,7 +341,7 @@ impl LeaseContext<'_> {
         {
             return (CandidateState::Holder, Reason::Reserved);
         }
-        // An earlier controller may have recorded that it is unresponsive. It is still pinged then.
+        // An earlier controller may have recorded that. This controller pings the candidate all the same.
         if member.responsive == Some(false) {
             return (CandidateState::Unresponsive, Reason::Ineligible(Ineligible::Unresponsive));
         }

@@ -9,12 +9,11 @@ use crate::model::{
 };
 use crate::ranking::Criterion;
 
-/// The reason on a Lease whose preferred holder is removed, although the holder was not asked to hand over.
+/// The reason on a Lease whose preferred holder is removed, if the request never reached the holder.
 const WITHDRAWN: &str = "The request to hand over was withdrawn: it does not reach the holder.";
 
-/// Grants a free Lease to the electee. A grant is a right to take up, and nothing more, so the Lease stays open. A grant
-/// to a native candidate carries no mark; its equal times show that it was not taken up yet. `freed` is how the last
-/// term ended.
+/// Grants a free Lease to the electee. A grant is only a right to take up, so the Lease stays open. A grant to a native
+/// candidate carries no mark; its equal times show that it was not taken up yet. `freed` is how the last term ended.
 pub(super) fn grant(
     (record, history): (&LeaseRecord, &History),
     electee: &CandidateKey,
@@ -81,7 +80,7 @@ const fn cause_of(criterion: Option<Criterion>) -> Cause {
     }
 }
 
-/// Withdraws the request to hand over. `event` says why; `None` if the holder does not have the request.
+/// Withdraws the request to hand over. `event` gives the reason; `None` if the request did not reach the holder.
 pub(super) fn unprefer(record: &LeaseRecord, history: &History, event: Option<&Event>) -> LeaseWrite {
     LeaseWrite {
         preferred_holder: Set::Remove,
@@ -92,9 +91,9 @@ pub(super) fn unprefer(record: &LeaseRecord, history: &History, event: Option<&E
     }
 }
 
-/// Records why the free Lease has no holder, and its strategy; `None` if the Lease already says so. A former holder
-/// stays on the record, because the third party decides what follows it. A Lease that this controller created is given
-/// up.
+/// Records why the free Lease has no holder, and its strategy; `None` if the Lease already records both. A former
+/// holder stays on the record, because the third party decides what follows. A Lease that this controller created is
+/// given up.
 pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Option<(LeaseWrite, Event)> {
     let strategy = match hold {
         Hold::ThirdPartyStrategy(strategy) => Some(strategy),
@@ -120,8 +119,8 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
     (own_creation || renames || is_new).then_some((write, event))
 }
 
-/// Removes from the Lease a pause and a pin whose end has passed, and the transfer. `event` reports a transfer that is not
-/// carried out.
+/// Removes from the Lease the transfer, and a pause and a pin whose end has passed. `event` reports a transfer that is
+/// not carried out.
 pub(super) fn end_acts(record: &LeaseRecord, wall: WireTime, event: Option<&Event>) -> LeaseWrite {
     let pause_has_ended = record.pause_has_ended(wall);
     let pin = record.acts.pin.as_ref().and_then(Annotation::valid);

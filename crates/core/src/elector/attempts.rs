@@ -3,8 +3,8 @@
 use super::plan::Request;
 use crate::model::{LeaseRecord, SessionStamp, WireTime};
 
-/// How many writes of unknown outcome on one version are remembered. It is safe to forget the oldest: it can then no
-/// longer extend or begin a term.
+/// How many writes of unknown outcome on one version are remembered. It is safe to forget the oldest: a forgotten write
+/// can no longer extend or begin a term.
 const MOST_ATTEMPTS: usize = 8;
 
 /// A take-up, claim or renewal that may have succeeded.
@@ -13,7 +13,7 @@ pub(super) struct Attempt {
     pub(super) request: Request,
     /// The version on which it was conditional.
     pub(super) resource_version: u64,
-    /// The renew time. No other attempt has the same.
+    /// The renew time. No other attempt has the same renew time.
     pub(super) renew_time: WireTime,
     /// The start of the time range, if a term begins with this attempt.
     pub(super) range_start: WireTime,
@@ -92,7 +92,7 @@ mod tests {
     use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, Strategy, WireTime};
 
     #[test]
-    fn no_two_attempts_on_one_version_have_the_same_renew_time_although_the_wall_clock_stands_still() {
+    fn attempts_on_one_version_have_different_renew_times_even_if_the_wall_clock_is_stopped() {
         let now = |seconds| Now {
             moment: Moment::from_micros(0).after(Duration::from_secs(seconds)),
             wall: WireTime::from_micros(1_000),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_forgotten_when_a_newer_version_proves_that_it_never_lands() {
+    fn an_attempt_is_forgotten_when_a_newer_version_proves_that_it_never_succeeds() {
         let request = Request { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
         let time = WireTime::from_micros;
         let attempt = |version, renewed| Attempt {

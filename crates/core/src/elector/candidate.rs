@@ -1,11 +1,11 @@
-//! The elector's own candidate: created, kept, renewed when pinged, and deleted at the end.
+//! The elector's own candidate: the elector creates it, renews it when pinged, and deletes it at the end.
 //!
 //! The elector answers every ping that this process has not answered, including the first that it observes, with a
-//! later renew time. The answer proves that *this* process lives. What a former process of the same name wrote proves
-//! nothing, so the elector rewrites once a candidate that it finds at the start.
+//! later renew time. The answer proves that *this* process lives. A write by a former process of the same name proves
+//! nothing, so the elector rewrites a candidate that it finds at the start once.
 //!
-//! The elector also answers a status that calls this process Unresponsive. Controllers do not ping an Unresponsive
-//! candidate again, and the ping that it missed may already have been overwritten.
+//! The elector also renews when a status marks this process Unresponsive. Controllers do not ping an Unresponsive
+//! candidate again, and a later ping may already have overwritten the one that it missed.
 
 mod owner;
 
@@ -32,7 +32,7 @@ pub(super) struct Candidate {
     /// The `unresponsiveSince` that the newest renewal of this process has answered.
     refuted: Option<WireTime>,
     pending: Option<PendingRequest>,
-    /// The last renewal that may have succeeded. A version that shows it proves it, whatever its answer was.
+    /// The last renewal that may have succeeded. A version that shows it proves that it did, whatever the answer was.
     renewal: Option<Renewal>,
     /// The earliest time of the next attempt after one that failed.
     next_try_at: Moment,
@@ -54,11 +54,12 @@ pub(super) struct Candidate {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// Nothing was tried yet. Most candidates do not exist before their process does, and a creation finds out as well.
+    /// Nothing was tried yet. The elector creates the candidate without a read: most candidates do not exist before
+    /// their process does, and a conflict reveals one that does.
     Untried,
     Unknown,
     Missing {
-        /// A live read said so. A watch may begin with a list that is older than the creation.
+        /// Whether a live request found that. A watch may begin with a list that is older than the creation.
         live: bool,
     },
     Seen(Box<CandidateRecord>),
@@ -174,7 +175,7 @@ impl Candidate {
     pub(super) fn observe_written(&mut self, now: Now, attempt: AttemptId, outcome: Outcome<CandidateRecord>) {
         let Some(PendingRequest { request, task }) = self.pending.take_if(|pending| pending.request.id == attempt)
         else {
-            return; // too late: it was given up, and the watch shows its outcome
+            return; // Too late: the elector gave the request up. The watch shows its outcome.
         };
         match outcome {
             Outcome::Deleted => self.set_missing(now.moment, true),
@@ -310,7 +311,7 @@ impl Candidate {
         Some(Task::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time }))
     }
 
-    /// Takes a version. It counts if it is newer than the newest observed. The answer to a request also counts if
+    /// Records a version. It counts if it is newer than the newest observed. The answer to a request also counts if
     /// nothing was observed since the request was sent. Such a version may be older than a ping.
     fn observe_version(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
         // A creation's answer may show a version that a later list does not contain yet and that the watch then shows.
@@ -345,7 +346,7 @@ impl Candidate {
         matches!(self.state, State::Untried | State::Unknown) || self.newest_at < sent
     }
 
-    /// A creation of unknown outcome: the elector has to read the candidate.
+    /// After a creation of unknown outcome, makes the elector read the candidate.
     fn leave_unknown(&mut self, task: &Task) {
         if *task == Task::Create && matches!(self.state, State::Untried | State::Missing { .. }) {
             self.state = State::Unknown;
@@ -389,7 +390,7 @@ impl Candidate {
     }
 }
 
-/// Since when a controller calls the candidate Unresponsive.
+/// Since when a controller marks the candidate Unresponsive.
 fn doubted_since(record: &CandidateRecord) -> Option<WireTime> {
     record.status.unresponsive_since.filter(|_| record.status.state == Some(CandidateState::Unresponsive))
 }

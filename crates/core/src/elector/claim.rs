@@ -1,6 +1,6 @@
 //! When an elector that does not lead begins a term: on a grant, on its own Lease, or on a free one.
 //!
-//! - `Vacancy` is how the Lease lacks a holder.
+//! - `Vacancy` identifies one time without a holder.
 //! - [`Fallback`] gives the candidates an order while no controller elects.
 //! - [`Preference`] asks a live holder to hand over, in direct mode.
 //!
@@ -27,7 +27,7 @@ pub(super) struct Claim {
     pub(super) preference: Preference,
 }
 
-/// How the Lease lacks a holder. Equal values mean the same circumstances.
+/// One time without a holder, present or expected. Equal values mean the same circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Vacancy {
     /// When it was found missing or given up, or when it expires unless it changes.
@@ -59,8 +59,8 @@ impl Claim {
 
 impl Elector {
     pub(super) fn plan_fallback(&mut self, now: Moment, plan: &mut Plan) {
-        let stands = self.candidate.as_ref().is_some_and(|candidate| candidate.stands_elsewhere().is_none());
-        if !stands || !self.lifecycle.may_begin(now) || self.lease.view().is_own_creation() {
+        let has_candidate = self.candidate.as_ref().is_some_and(|candidate| candidate.stands_elsewhere().is_none());
+        if !has_candidate || !self.lifecycle.may_begin(now) || self.lease.view().is_own_creation() {
             return;
         }
         if let Some(vacancy) = Vacancy::of(&self.lease) {
@@ -88,7 +88,7 @@ impl Elector {
             Mode::Coordinated if !self.lease.view().is_own_creation() => {
                 self.claim.fallback.claim_at(vacancy, hold_of(self.lease.view().record()))?
             }
-            // No controller grants the Lease, and none ends the pause.
+            // In direct mode no controller grants the Lease or ends the pause.
             Mode::Direct if self.lease.view().record().is_some_and(is_paused) => return None,
             Mode::Coordinated | Mode::Direct => vacancy.free_from,
         };
@@ -108,7 +108,7 @@ impl Elector {
 
     /// Whether this instance's last term ended with its work still running, although the Lease named a preferred
     /// holder. The elector then lets the Lease expire, and claims it later than usual, so that the preferred holder
-    /// does not lose a race.
+    /// wins the race for it.
     fn has_kept_from_another(&self, record: &LeaseRecord) -> bool {
         let Config { identity, session, .. } = &self.config;
         names_session(record, identity, session) && preferred_other(record, identity).is_some()

@@ -13,9 +13,9 @@ pub struct Config {
     pub identity: String,
     /// `metadata.name` of the Lease.
     pub lease_name: String,
-    /// The session of this elector instance. No other instance ever has the same. A session that names a
-    /// [place](crate::model::SessionStamp::place) promises that this instance holds the lock of that place and Lease,
-    /// as long as anything of it lives.
+    /// The session of this elector instance. No other instance may ever have the same session. A session that names a
+    /// [place](crate::model::SessionStamp::place) promises that this instance holds the lock of that place and Lease
+    /// for as long as any part of the instance runs.
     pub session: String,
     /// How this elector gets the right to lead.
     pub mode: Mode,
@@ -71,11 +71,11 @@ pub struct Durations {
     pub stop_grace: Duration,
 }
 
-/// [`Durations`] that keep every rule. Two electors with such durations never lead at once.
+/// [`Durations`] that satisfy every rule. Electors with such durations never lead at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timing(Durations);
 
-/// A rule that [`Durations`] break.
+/// A rule that [`Durations`] violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InvalidTiming {
     /// The lease duration is 0 seconds.
@@ -154,10 +154,10 @@ impl From<Timing> for Durations {
 }
 
 impl Timing {
-    /// Checks every rule.
+    /// Validates the durations.
     ///
     /// # Errors
-    /// Fails with all broken rules.
+    /// Returns every violated rule.
     pub fn new(durations: Durations) -> Result<Self, Vec<InvalidTiming>> {
         let Durations { lease_duration_seconds: seconds, renew_deadline, .. } = durations;
         let timing = Self(durations);
@@ -181,7 +181,7 @@ impl Timing {
         if broken.is_empty() { Ok(timing) } else { Err(broken) }
     }
 
-    /// Returns the risks of these durations.
+    /// Returns the risks of these durations, which are valid all the same.
     pub fn warnings(&self) -> Vec<TimingWarning> {
         let Durations { renew_deadline, request_timeout, .. } = self.0;
         let least = self.longest_retry_period().saturating_mul(2).saturating_add(request_timeout);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_uses_its_whole_default_grace_leaves_a_request_before_kubernetes_kills_the_pod() {
+    fn the_default_stop_grace_leaves_time_for_one_request_before_kubernetes_kills_the_pod() {
         // `terminationGracePeriodSeconds` of a pod that does not set it.
         let default_of_pods = Duration::from_secs(30);
         assert!(Timing::default().stop_grace() + Timing::default().request_timeout() <= default_of_pods);

@@ -1,8 +1,8 @@
 //! How long an elector stands aside after it resigned a term, for example because its work failed.
 //!
-//! Meanwhile it keeps its candidate, but answers no ping and takes up no grant. So other electors come first, and work
-//! that fails again and again does not keep changing the holder. Each resignation doubles the cooldown. A term that
-//! lasts longer than the next cooldown resets the count.
+//! During the cooldown the elector keeps its candidate, but answers no ping and takes up no grant. So other electors
+//! come first, and the holder does not keep changing because work fails again and again. Each resignation doubles the
+//! cooldown. A term that lasts longer than the next cooldown resets the count.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! How long an elector leaves a failing server alone.
+//! How long an elector sends no request to a failing server.
 //!
-//! An overloaded server still works on requests that their senders have given up. If every elector retries as soon as
-//! it gives up, the server gets nothing else done. So an elector that does not lead pauses after consecutive failures,
-//! twice as long each time. It continues as soon as anything comes from the server, even a watch event. A single
-//! failure causes no pause. A holder does not pause: its deadline is near.
+//! An overloaded server still processes requests that their senders have given up. If every elector retries as soon as
+//! it gives up, the server never recovers. So an elector that does not lead pauses after consecutive failures, twice as
+//! long each time. It continues as soon as anything arrives from the server, even a watch event. A single failure
+//! causes no pause. A holder does not pause, because its deadline is near.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::config::{Draw, Timing};
 use super::messages::{AttemptId, Observation, Outcome};
 use crate::model::Moment;
 
-/// The number of consecutive failures that starts a pause. An elector mostly has two requests pending, and both fail
+/// The number of consecutive failures that starts a pause. An elector usually has two pending requests, which fail
 /// together.
 const FIRST_PAUSE: u32 = 2;
 
-/// How often the first pause, one retry period, is doubled at most. If the server has recovered but sends nothing, the
-/// elector notices that at most one last pause late.
+/// How often the first pause, one retry period, is doubled at most. If the server recovers but sends nothing, the
+/// elector notices it late, by at most one pause.
 const MOST_DOUBLINGS: u32 = 2;
 
 /// The longest pause, before its jitter, however long the retry period is.
@@ -39,7 +39,7 @@ impl FailurePause {
         }
     }
 
-    /// Records that something came from the server.
+    /// Records that something arrived from the server.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_during_a_pause_was_sent_before_it_and_counts_once() {
+    fn failures_of_requests_that_were_sent_before_a_pause_count_once() {
         let mut pause = FailurePause::default();
         pause.fail(at(0));
         pause.fail(at(5));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_at_once_and_the_count_begins_anew() {
+    fn anything_from_the_server_ends_the_pause_and_resets_the_count() {
         let mut pause = FailurePause::default();
         pause.fail(at(0));
         pause.fail(at(5));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_and_what_a_watch_says_are_answers() {
+    fn a_conflict_and_a_watch_event_are_answers() {
         let attempt = AttemptId(1);
         for (observation, sign) in [
             (Observation::LeaseWritten { attempt, outcome: Outcome::Conflict }, Sign::Answers),

@@ -1,10 +1,10 @@
-//! What one elector remembers of its Lease beyond the [view](LeaseView) that every process has.
+//! What one elector remembers about its Lease beyond the [view](LeaseView) that every process has.
 
 use std::time::Duration;
 
 use crate::model::{Hold, LeaseRecord, LeaseView, Moment, Presence, UNDECLARED_DURATION_SECONDS, WireTime};
 
-/// How soon a controller, settling included, has pinged the candidates that it needs and elected one.
+/// How long a controller needs to ping the candidates that matter and to elect one, settling included.
 const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
 
 /// The elector's view of the Lease, and the facts of its past that matter later.
@@ -14,12 +14,12 @@ pub(super) struct LeaseHistory {
     /// When this elector last observed a version that only a controller writes.
     controller_seen_at: Option<Moment>,
     /// When this elector observed that a hold was removed. No election ran before that, and no candidate had to prove
-    /// itself live. So the wait for a controller and the proofs of life start over. Otherwise the candidate that came
-    /// last would seem to be the only live one.
+    /// itself live. So the wait for a controller and the proofs of life start over. Otherwise only the candidate that
+    /// was created last would seem live.
     lifted_at: Option<Moment>,
     /// A grant or a preferred holder was observed: a controller elects for this Lease.
     was_elected: bool,
-    /// Until when a term of a deleted Lease may have claimed instants.
+    /// Until when a term of a deleted Lease may own instants of the wall clock.
     lost_range_end: Option<WireTime>,
 }
 
@@ -52,11 +52,10 @@ impl LeaseHistory {
         self.controller_seen_at
     }
 
-    /// When candidates renew without a ping. That is in one of these cases:
+    /// When candidates renew without a ping, so that an election finds fresh signs of life:
     ///
-    /// - The Lease has been empty or missing for longer than a controller takes. A controller's pings would have to
-    ///   wait for that first write.
-    /// - The record has been unchanged for two thirds of its duration.
+    /// - when the Lease has been empty or missing for longer than a controller needs;
+    /// - when the record has been unchanged for two thirds of its duration.
     ///
     /// If this elector expects no controller, it does not wait for one.
     pub(super) fn quiet_from(&self, is_alone: bool) -> Option<Moment> {
@@ -68,18 +67,18 @@ impl LeaseHistory {
         Some(self.changed_at()?.after(wait))
     }
 
-    /// Takes a version of the Lease. `sent` is when the live request that it answers was sent. Returns whether the
+    /// Records a version of the Lease. `sent` is when the live request that it answers was sent. Returns whether the
     /// version counts.
     pub(super) fn observe(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) -> bool {
         self.take(record, now, |view, record| view.observe(record, sent, now))
     }
 
-    /// Takes the answer to this elector's own creation.
+    /// Records the answer to this elector's own creation.
     pub(super) fn observe_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) {
         self.take(record, now, |view, record| view.observe_created(record, sent, now));
     }
 
-    /// Takes an answer that there is no such Lease. The request was sent at `sent`. Returns whether the answer counts.
+    /// Records the answer to a request, sent at `sent`, that found no such Lease. Returns whether the answer counts.
     pub(super) fn observe_missing(&mut self, sent: Moment, now: Moment) -> bool {
         let range_end = self.range_end_if_lost(now);
         let counts = self.view.observe_missing(sent, now);
@@ -89,7 +88,7 @@ impl LeaseHistory {
         counts
     }
 
-    /// Until when terms on former Leases of this name may have claimed instants.
+    /// Until when terms on former Leases of this name may own instants of the wall clock.
     pub(super) const fn lost_range_end(&self) -> Option<WireTime> {
         self.lost_range_end
     }
@@ -120,9 +119,9 @@ impl LeaseHistory {
         counts
     }
 
-    /// The end of the last observed term's range, at the latest. Its holder may have renewed unobserved as long as the
-    /// Lease existed. The observed version was older than its observation, but by at most one lease, or its term would
-    /// have ended.
+    /// The latest possible end of the last observed term's range. Its holder may have renewed unobserved for as long as
+    /// the Lease existed. The observed version may have been up to one lease old when it was observed; if it had been
+    /// older, its term would have ended.
     fn range_end_if_lost(&self, now: Moment) -> Option<WireTime> {
         let unseen = now.since(self.view.newest_at());
         let observed = self.view.present()?;
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_seen_when_it_writes_and_not_whenever_its_writing_is() {
+    fn only_a_new_value_shows_that_a_controller_wrote() {
         let mut history = LeaseHistory::default();
         let held_back =
             |hold: &str, resource_version| LeaseRecord { hold: Some(hold.to_owned()), ..version(resource_version) };
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_was_lost_at_the_end_of_all_times_has_no_end_to_go_by() {
+    fn a_lost_range_that_ends_at_the_latest_representable_time_is_ignored() {
         let lost = |renewed| {
             let mut history = LeaseHistory::default();
             let renew_time = Some(WireTime::from_micros(renewed));

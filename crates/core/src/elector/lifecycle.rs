@@ -1,4 +1,4 @@
-//! The phases of an elector and of its work. Every transition is here, and no other file changes them.
+//! The phases of an elector and of its work. Only this file changes them.
 //!
 //! | from | to | when |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | standby | giving up | the same, but the process is about to end |
 //! | leading | giving up | the term has to end, and its work has ended |
 //! | leading | standby | the term has expired, belongs to another, or the work outlives its grace |
-//! | giving up | standby | a version shows that the Lease is given up, or the time for that is over |
+//! | giving up | standby | a version shows that the Lease is given up, or one lease duration has passed |
 //!
 //! | work from | to | when |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //! | stopping | aborted | the grace is used up |
 //! | any | ended | the caller reports that the work has ended |
 //!
-//! The rule that must hold: the work stops before the flag becomes false, and the flag is false before the Lease is
-//! given up. Only a term that expires or is lost ends while its work still runs.
+//! The rule that must hold: the work stops before `is_leader()` becomes false, and `is_leader()` is false before the
+//! Lease is given up. Only a term that expires or is lost ends while its work still runs.
 
 use super::Config;
 use super::attempts::Attempt;
@@ -34,7 +34,7 @@ pub(super) enum Phase {
     Standby,
     /// It leads while the term is valid.
     Leading(Term),
-    /// Its flag is false and its work has ended. It is giving the Lease up.
+    /// It no longer leads and its work has ended. It is giving the Lease up.
     GivingUp {
         /// TERM of its session stamp.
         ordinal: u64,
@@ -51,7 +51,7 @@ pub(super) struct Term {
     pub(super) number: u32,
     pub(super) token: u64,
     valid_until: Moment,
-    /// Its work was asked to stop, because the term has to end.
+    /// The term must end, so its work was asked to stop.
     is_ending: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Lifecycle {
     cooldown: Cooldown,
     /// The process is about to end.
     is_stopping: bool,
-    /// Why it is.
+    /// Why the process is about to end.
     stop_cause: Cause,
     /// Until when a holder that stops waits for a preferred holder.
     successor_until: Option<Moment>,
@@ -90,11 +90,11 @@ pub(super) struct NewVersion<'a> {
     /// It belongs to the term that runs or is being given up.
     pub(super) is_mine: bool,
     pub(super) holder: Option<&'a str>,
-    /// The attempt that it shows, and until when a term is valid by it.
+    /// The attempt that it shows, and until when that attempt makes a term valid.
     pub(super) landed: Option<(&'a Attempt, Moment)>,
     /// It ended a conflict.
     pub(super) ends_conflict: bool,
-    /// The next write may follow at once, as far as conflicts are concerned.
+    /// Conflicts do not delay the next write.
     pub(super) retries_at_once: bool,
 }
 
@@ -186,7 +186,7 @@ impl Lifecycle {
         }
     }
 
-    /// Takes a new version of the Lease. A term begins and is extended only here.
+    /// Records a new version of the Lease. Only this function begins and extends a term.
     pub(super) fn observe_version(
         &mut self,
         now: Moment,
@@ -228,7 +228,7 @@ impl Lifecycle {
         }
     }
 
-    /// Begins a term. No other code does.
+    /// Begins a term.
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) -> Note {
         let Attempt { ordinal, number, token, .. } = *landed;
         self.phase = Phase::Leading(Term { ordinal, number, token, valid_until, is_ending: false });
@@ -275,7 +275,7 @@ impl Lifecycle {
         (now < self.cooldown.until()).then_some(Cause::Resigned)
     }
 
-    /// Makes a term that has to end wait for a preferred holder.
+    /// Makes a term that must end wait for a preferred holder.
     pub(super) const fn await_successor(&mut self, until: Moment) {
         self.successor_until = Some(until);
     }
@@ -285,8 +285,8 @@ impl Lifecycle {
         self.work = Work::Ended;
     }
 
-    /// Plans the end of the term and of its work. `preferred` is the preferred holder, if the Lease names one.
-    /// `is_candidate_gone` says whether a controller can no longer elect this elector's candidate.
+    /// Plans the end of the term and of its work. `preferred` is the preferred holder, if the Lease names one. If
+    /// `is_candidate_gone`, no controller can elect this elector's candidate any more.
     pub(super) fn plan(
         &mut self,
         now: Moment,

@@ -6,7 +6,7 @@ use super::timers::Timer;
 pub use crate::model::Outcome;
 use crate::model::{CandidateRecord, Cause, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
 
-/// Identifies one request of one elector. Its result, or the lack of one, is reported under the same number.
+/// Identifies one request of one elector. The caller reports the result, or the lack of one, under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(pub u64);
 
@@ -60,10 +60,11 @@ pub enum Observation {
     },
     /// [`Action::ReadLease`], [`Action::ReadCandidate`] or [`Action::ListCandidates`] got no usable answer.
     ReadFailed(AttemptId),
-    /// This elector's preference (direct mode only). The elector asks a holder with a lower one to hand over. `None` if
-    /// it is unknown, or not known yet: the elector then never asks.
+    /// This elector's preference (direct mode only). The elector asks a holder with a lower preference to hand over.
+    /// While it is `None`, the elector never asks.
     Key(Option<i64>),
-    /// The work of the last term has ended. This answers every [`Action::StopWork`], at once if there is no work.
+    /// The work of the last term has ended. The caller must answer every [`Action::StopWork`] with this, at once if
+    /// there is no work.
     WorkStopped,
     /// The running term is no longer wanted: the elector gives it up, stands aside for a while, and campaigns again.
     /// Without a term, this has no effect.
@@ -82,8 +83,8 @@ pub enum Source {
     Read(AttemptId),
 }
 
-/// An output of the elector. The caller sends each request at once, or later, or never. The request and its answer take
-/// at most the request timeout, counted from the decision. An [`Observation`] reports the result.
+/// An output of the elector. The caller may send a request at once, later or never. It must give up a request without
+/// an answer at the request timeout, counted from the decision. It reports the result as an [`Observation`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Read the Lease live.
@@ -133,7 +134,7 @@ pub enum Action {
     },
     /// Ask the work of the term to stop, and report when it has ended.
     StopWork,
-    /// The work has used up its grace: drop it, and still report when it has ended.
+    /// The work has used up its grace: abort it, and still report when it has ended.
     AbortWork,
 }
 
@@ -153,8 +154,8 @@ pub struct Leading {
 pub struct Range {
     /// The first instant.
     pub start: WireTime,
-    /// The first instant after the range, unless the term goes on. An instant that the own clock has not shown yet does
-    /// not belong to the range either.
+    /// The first instant after the range, unless the term goes on. An instant that the process's own clock has not
+    /// shown yet does not belong to the range either.
     pub end: WireTime,
     /// Until when the range continues after its end, while no other elector is known to have taken over. `None` if that
     /// is not allowed.
@@ -164,8 +165,7 @@ pub struct Range {
 /// A decision of an elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// The actions to perform, in this order. **The flag comes first**: `leading` must be in force before any action
-    /// begins.
+    /// The actions to perform, in this order. **`leading` comes first**: it must be in force before any action begins.
     pub actions: Vec<Action>,
     /// The running term, if there is one.
     pub leading: Option<Leading>,
@@ -191,7 +191,7 @@ pub enum Note {
         /// Its token.
         token: u64,
     },
-    /// The term ended without being given up.
+    /// The term ended, but the elector did not give it up.
     Lost(Loss),
     /// The work is being stopped, because the Lease names a preferred holder.
     HandOverAsked {
@@ -208,17 +208,17 @@ pub enum Note {
         /// The holder.
         holder: String,
     },
-    /// A version shows that the term was given up, or that nothing is left to give up.
+    /// The term was given up, or nothing was left to give up.
     GaveUp,
     /// The elector stops and lets the Lease expire, as configured.
     LeftToRunOut,
     /// The elector could not give the term up in time. The Lease expires.
     GiveUpAbandoned,
-    /// The work has used up its grace. The Lease expires, and the elector takes nothing up before the work has ended.
+    /// The work has used up its grace. The Lease expires. The elector begins no term before the work has ended.
     WorkDidNotStop,
     /// The Lease names this identity under another instance's session: another process has the same name.
     NamesakeHolds {
-        /// That session, as written.
+        /// The other instance's session, as written.
         session: String,
     },
     /// The Lease names this identity under a session of the same place, whose process is dead. The elector claims it at
@@ -227,7 +227,7 @@ pub enum Note {
         /// The session of the dead process.
         session: String,
     },
-    /// A take-up or claim succeeded too late to lead by it.
+    /// A take-up or claim succeeded, but its validity was over before the elector observed that.
     LandedTooLate,
     /// Another writer wrote the Lease first.
     Conflict,
@@ -241,8 +241,8 @@ pub enum Note {
     CandidateWriteReverted,
     /// No controller elects: the candidates elect among themselves until a controller is observed.
     NoController,
-    /// The cluster does not know the kind LeaseCandidate. The elector claims the Lease nevertheless, after every
-    /// elector that knows more.
+    /// The cluster does not know the kind LeaseCandidate. The elector claims the Lease nevertheless, after the longest
+    /// wait.
     NoCandidates,
     /// The Lease is free and no controller elects, but the elector does not claim it.
     Withheld(Withheld),
@@ -272,7 +272,7 @@ pub enum Withheld {
     Inadmissible(Inadmissible),
 }
 
-/// Why a term ended without being given up.
+/// Why a term ended although the elector did not give it up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
     /// No renewal succeeded within the renew deadline.

@@ -1,4 +1,4 @@
-//! The conclusions from observations.
+//! How observations change the state of an elector.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use super::range::OwnRange;
 use super::{Config, Elector};
 use crate::model::{Cause, LeaseRecord, Moment};
 
-/// How long the watch has to show which elector won a race before the elector reads the Lease, unless the retry period
-/// is shorter. It is several times the usual delay of a watch.
+/// How long the elector waits for the watch to show the winner of a race before it reads the Lease, unless the retry
+/// period is shorter. It is several times the usual delay of a watch.
 const WINNER_SHOWN: Duration = Duration::from_millis(250);
 
-/// How long a holder that stops waits for a preferred holder: ten times what an idle controller takes to name one.
+/// How long a holder that stops waits for a preferred holder: ten times as long as an idle controller needs to name
+/// one.
 const SUCCESSOR_FOUND: Duration = Duration::from_millis(500);
 
 impl Elector {
@@ -27,7 +28,7 @@ impl Elector {
             self.reader.need_if(late.is_creation());
         }
         self.reader.pass_time(now);
-        // This comes before any planning: whether the candidate is gone decides how the term ends.
+        // This must precede all planning: whether the candidate is gone determines how the term ends.
         if let Some(candidate) = &mut self.candidate {
             candidate.pass_time(now);
         }
@@ -72,7 +73,8 @@ impl Elector {
 
     pub(super) fn observe_written(&mut self, now: Moment, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
         let Some(writing) = self.writer.take_if(|request| request.id == attempt) else {
-            // The write was treated as one of unknown outcome. A late answer is a version like any other.
+            // The elector already gave the write up, with an unknown outcome. A late answer is a version like any
+            // other.
             if let Outcome::Landed(record) = outcome {
                 self.lease.observe(record, None, now);
             }
@@ -115,8 +117,8 @@ impl Elector {
         }
     }
 
-    /// A holder that stops announces that at once, if a controller elects for its Lease, and leads on for a while.
-    /// While no elector leads, a hand-over takes two writes fewer than a new election.
+    /// A holder that stops announces that at once, if a controller elects for its Lease, and keeps leading for a while.
+    /// The hand-over that follows takes two writes fewer than a new election, so the time without a leader is shorter.
     pub(super) fn observe_stop(&mut self, now: Moment, cause: Cause) {
         if !self.lifecycle.stop(cause) {
             return;
@@ -130,7 +132,7 @@ impl Elector {
         }
     }
 
-    /// Draws conclusions when the version of the Lease has changed, or the Lease is missing.
+    /// Updates the term when the version of the Lease has changed, or the Lease is missing.
     pub(super) fn settle(&mut self, now: Moment) {
         let retries_at_once = self.writer.retries_at_once();
         let ends_conflict = self.writer.end_conflict();

@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) notes: Vec<Note>,
     pub(super) timers: Timers<Timer>,
     pub(super) last_attempt: u64,
-    /// Until then the elector sends no request.
+    /// The elector sends no request before this moment.
     pub(super) requests_from: Moment,
     timing: Timing,
     now: Moment,
@@ -80,7 +80,7 @@ impl Plan {
         due <= self.now
     }
 
-    /// When something that is done now may be repeated.
+    /// When a request that is sent now may be repeated.
     pub(super) fn retry_at(&self) -> Moment {
         self.retry_after(0)
     }
@@ -92,12 +92,12 @@ impl Plan {
         self.now.after(self.timing.jittered(wait, self.draw))
     }
 
-    /// When the elector asks by itself if it observes nothing from now on.
+    /// When the elector reads the Lease if it observes nothing from now on.
     pub(super) fn poll_at(&self) -> Moment {
         self.now.after(self.timing.jittered(self.timing.retry_period().saturating_mul(2), self.draw))
     }
 
-    /// Sets a timer, which asks for another decision at `moment`.
+    /// Requests another decision at `moment`, for the reason `timer`.
     pub(super) fn wake_at(&mut self, timer: Timer, moment: Moment) {
         self.timers.set(timer, moment);
     }

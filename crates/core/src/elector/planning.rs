@@ -1,4 +1,5 @@
-//! What an elector does next. An action that is planned once is not planned again before its answer or its next time.
+//! What an elector does next. An action is planned once; it is not planned again before its answer arrives or its retry
+//! is due.
 
 use super::Elector;
 use super::attempts::Attempt;
@@ -66,7 +67,7 @@ impl Elector {
             return;
         }
         if matches!(task, WriteTask::GiveUp { .. }) {
-            // The successor's range starts at this renew time, whichever term the range belongs to.
+            // The successor's range starts at the renew time of this write, so the own range must end before it.
             self.close_range(now.wall);
         }
         let request = plan.request();

@@ -1,8 +1,8 @@
 //! The wall-clock time that a term owns: an instant belongs to the term whose range contains it.
 //!
 //! The rule that must hold: no two processes ever claim the same instant, whatever the clocks of their machines show.
-//! That covers every answer ever given. Comparing clocks cannot achieve this. Instead, one number orders the ranges:
-//! the `renewTime` of the Lease, which each holder passes on to the next.
+//! An answer stays true forever. Comparing clocks cannot achieve this. Instead, one number orders the ranges: the
+//! `renewTime` of the Lease, which each holder passes on to the next.
 //!
 //! - A range starts at the renew time of the write that began its term, or where the former range was closed. It ends
 //!   one lease after the renew time of the last write that is known to have succeeded. The Lease shows that write or a
@@ -10,10 +10,11 @@
 //! - The renew time of a write that begins a term on an expired record is not before the end of that record's range
 //!   ([`LeaseRecord::range_end`]). It is not before its writer's clock either. So two ranges at most touch. A
 //!   controller's grant follows the same rule.
-//! - An elector that gives its term up first closes the range at its clock. The renew time of that write is not before
-//!   that end. From then on the elector claims no later instant. It has not claimed one before either, because no
-//!   process may claim an instant that its clock has not shown yet. So the successor's range starts at that renew time,
-//!   before the successor's term, and no time is lost. After a grant that follows a release, it starts with the grant.
+//! - An elector that gives its term up first closes the range at its clock. The renew time of the write that gives the
+//!   term up is not before that end. From then on the elector claims no later instant. It has claimed none before,
+//!   because no process may claim an instant that its clock has not shown yet. So the successor's range starts at that
+//!   renew time, before the successor's term, and no time is lost. After a grant that follows a release, the range
+//!   starts with the grant.
 //! - A term that is lost keeps its range. A term that ends because the Lease is gone closes its range at once. An
 //!   elector that creates the Lease again has observed an earlier version, and starts after everything that can have
 //!   followed that version: see [`LeaseHistory`](super::lease_history).
@@ -24,7 +25,7 @@
 //!
 //! **Failing open** is the one exception, and it is off by default. While the newest record that this elector has
 //! observed belongs to its own last term, the range continues after its end, as long as configured. Another elector may
-//! have taken over unobserved. So such an answer is marked, and nothing but the range depends on it.
+//! have taken over unobserved, so such an answer is marked. Failing open changes nothing but the range.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ use super::messages::Range;
 use super::{Config, Elector};
 use crate::model::{LeaseRecord, WireTime};
 
-/// A range with the facts that decide its end.
+/// A range, and the facts that determine its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnRange {
     /// TERM of its term's session stamp.
@@ -57,8 +58,8 @@ impl OwnRange {
 }
 
 impl Elector {
-    /// Closes the range: it contains no later instant than now. Only decisions do this. While the elector decides, its
-    /// caller gives no answers, and the given wall clock is not behind any instant that the caller has claimed.
+    /// Closes the range: it contains no later instant than now. Only decisions may do this. During a decision, the
+    /// caller answers no question about the range, and `wall` is not behind any instant that the caller has claimed.
     pub(super) fn close_range(&mut self, wall: WireTime) {
         if let Some(range) = self.range.as_mut().filter(|range| !range.is_closed) {
             range.end = range.end.min(wall).max(range.start);
@@ -77,7 +78,7 @@ impl Elector {
         if let Some(own) = self.range.filter(|own| !own.is_closed && is_mine(record, identity, session, own.ordinal)) {
             return own.start;
         }
-        // The former term closed its range, and no term has had one since. A Lease that was created anew does not show
+        // The former term closed its range, and no later term has a range. A Lease that was created anew does not show
         // that.
         let was_given_up = record.is_open() && record.token.is_some() && record.range_end().is_some();
         if was_given_up { self.range_floor(record).min(renew_time) } else { renew_time }

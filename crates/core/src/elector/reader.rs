@@ -1,4 +1,4 @@
-//! The elector's live reads of the Lease: the one that is pending, whether another is needed, and when it may follow.
+//! The elector's live reads of the Lease: the pending read, whether another one is needed, and when it may follow.
 
 use super::messages::{Action, AttemptId, Source};
 use super::plan::{Plan, Request};
@@ -52,8 +52,7 @@ impl Reader {
         self.pending.take_if(|pending| pending.until <= now);
     }
 
-    /// The read was answered. An answer that does not count does not settle the question. The next read follows after
-    /// the retry period.
+    /// Records the answer to a read. If the answer does not `count`, another read follows after the retry period.
     pub(super) const fn observe_answer(&mut self, now: Moment, counts: bool) {
         self.is_needed = !counts;
         if counts {
@@ -61,12 +60,12 @@ impl Reader {
         }
     }
 
-    /// A read is needed, or not, whatever was needed before.
+    /// Sets whether a read is needed, regardless of whether one was needed before.
     pub(super) const fn set_needed(&mut self, is_needed: bool) {
         self.is_needed = is_needed;
     }
 
-    /// A read is needed if `is_needed` says so, or if one was needed before.
+    /// Requires a read if `is_needed`. A read that was needed before stays needed.
     pub(super) const fn need_if(&mut self, is_needed: bool) {
         self.is_needed |= is_needed;
     }
@@ -81,8 +80,7 @@ impl Reader {
         self.pending = None;
     }
 
-    /// Requires a read after a long silence. Watch events and successful renewals prevent that. Returns whether it is
-    /// due.
+    /// Requires a read if nothing was observed for a long time. Returns whether that is so now.
     pub(super) fn poll(&mut self, now: Moment, plan: &Plan) -> bool {
         let poll_at = *self.poll_at.get_or_insert_with(|| plan.poll_at());
         let is_due = now >= poll_at;
@@ -93,7 +91,7 @@ impl Reader {
         is_due
     }
 
-    /// Plans the read that is needed. A pending write delays it, because its answer says more.
+    /// Plans the read that is needed. A pending write delays the read, because the answer to the write shows more.
     pub(super) fn plan(&mut self, is_writing: bool, plan: &mut Plan) {
         if let Some(pending) = &self.pending {
             plan.await_answer(pending);

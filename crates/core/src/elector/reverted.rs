@@ -1,8 +1,8 @@
 //! How long an elector waits after writes that the server accepted and reverted.
 //!
 //! An admission policy may strip what an elector writes: the server answers 200, but the returned version does not show
-//! the write. Each such version calls for the same write again. So the elector compares the answer with what it wrote.
-//! It waits twice as long after each write that was reverted, whatever it observes meanwhile.
+//! the write. Each such version calls for the same write again. So the elector compares the answer with its write.
+//! After each reverted write it waits twice as long, whatever it observes meanwhile.
 
 use super::plan::Plan;
 use crate::model::Moment;
@@ -16,12 +16,12 @@ pub(super) struct RevertedWrites {
 }
 
 impl RevertedWrites {
-    /// A write is sent.
+    /// Records that a write is sent.
     pub(super) fn observe_sent(&mut self, plan: &Plan) {
         self.retry_at = plan.retry_after(self.in_a_row);
     }
 
-    /// Records the answer to a write: `is_kept` says whether it shows the write.
+    /// Records whether the answer to a write shows the write.
     pub(super) fn observe_answer(&mut self, is_kept: bool) {
         if is_kept {
             *self = Self { retry_at: self.retry_at, ..Self::default() };

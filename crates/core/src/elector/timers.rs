@@ -1,4 +1,4 @@
-//! The timers of an elector: each with what sets it, for how long, and why.
+//! The timers of an elector: what sets each timer, for how long, and why.
 
 /// What an elector waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub enum Timer {
     Claim,
     /// Set by a holder with a lower key that was asked to hand over, for one lease duration: then it is asked again.
     HandOverRequest,
-    /// Set by the last write that is no renewal, for one retry period or longer: then the next may follow.
+    /// Set by the last write other than a renewal, for one retry period or longer: then the next may follow.
     Write,
     /// Set by the last read, for one retry period, or by a lost race, for 250 ms: then the elector reads the Lease.
     Read,

@@ -1,4 +1,4 @@
-//! The elector's writes of the Lease: the one that is pending, those that may have succeeded, and when the next may
+//! The elector's writes of the Lease: the pending write, the writes that may have succeeded, and when the next may
 //! follow.
 
 use super::attempts::{Attempt, Attempts};
@@ -6,8 +6,8 @@ use super::plan::{Plan, Request};
 use super::reverted::RevertedWrites;
 use crate::model::{LeaseRecord, LeaseWrite, Moment, WireTime};
 
-/// How many consecutive conflicts are each followed by an immediate retry. After more, another client is at fault, and
-/// the retry period applies.
+/// After how many consecutive conflicts the elector still retries at once. After more, another client is at fault, and
+/// the elector waits for the retry period.
 const IMMEDIATE_RETRIES: u32 = 3;
 
 /// The writes of one Lease by one elector.
@@ -69,9 +69,9 @@ impl Writer {
         self.pending.as_ref().map(|pending| &pending.request)
     }
 
-    /// Takes the pending write if its request has this property.
-    pub(super) fn take_if(&mut self, is_it: impl FnOnce(&Request) -> bool) -> Option<PendingWrite> {
-        self.pending.take_if(|pending| is_it(&pending.request))
+    /// Takes the pending write if its request satisfies `predicate`.
+    pub(super) fn take_if(&mut self, predicate: impl FnOnce(&Request) -> bool) -> Option<PendingWrite> {
+        self.pending.take_if(|pending| predicate(&pending.request))
     }
 
     /// Whether the version that caused the last conflict is not known yet.
@@ -90,7 +90,7 @@ impl Writer {
         std::mem::replace(&mut self.has_conflict, false)
     }
 
-    /// Whether the next write may follow at once, as far as conflicts are concerned.
+    /// Whether conflicts do not delay the next write.
     pub(super) const fn retries_at_once(&self) -> bool {
         self.conflicts <= IMMEDIATE_RETRIES
     }

@@ -22,7 +22,7 @@ pub(super) struct Author<'a> {
     pub(super) seconds: u32,
     /// The holder's preference.
     pub(super) key: Option<i64>,
-    /// The renew time of this attempt. No other attempt has the same.
+    /// The renew time of this attempt. No other attempt has the same renew time.
     pub(super) renew_time: WireTime,
     /// The wall clock. The renew time may be later.
     pub(super) wall: WireTime,
@@ -65,9 +65,9 @@ impl Author<'_> {
         }
     }
 
-    /// Renews. The write carries the holder's own duration, on which its validity rests, and announces once that the
-    /// holder leaves. It removes an announcement that is not this holder's: otherwise a controller would make a healthy
-    /// holder hand over to a worse candidate (L2).
+    /// Renews. The write sets the holder's own duration, on which its validity rests. It announces once that the holder
+    /// is about to stop. It removes an announcement that another holder left behind: otherwise a controller would make
+    /// a healthy holder hand over to a worse candidate (L2).
     pub(super) fn renew(&self, record: &LeaseRecord) -> LeaseWrite {
         LeaseWrite {
             duration_seconds: Set::To(self.seconds),
@@ -94,7 +94,7 @@ impl Author<'_> {
     /// Ends a term whose work has stopped: hands over to the preferred holder, or releases the Lease if there is none.
     pub(super) fn give_up(&self, record: &LeaseRecord) -> LeaseWrite {
         let own = self.cause.unwrap_or(Cause::Unknown);
-        // A holder that announces its stop is asked for that reason, and knows more about it.
+        // If the holder was asked because it announced its stop, its own cause is more precise.
         let asked = record
             .running_term()
             .and_then(|term| term.request)
@@ -130,8 +130,8 @@ impl Author<'_> {
     }
 }
 
-/// Whether an administrator paused the elections of this Lease. The elector never judges the end of a pause by its own
-/// clock.
+/// Whether an administrator paused the elections of this Lease. The elector ignores the end of the pause: it must not
+/// depend on its own wall clock.
 pub(super) fn is_paused(record: &LeaseRecord) -> bool {
     matches!(Hold::read(record.hold.as_deref()), Some(Hold::Pause(_)))
 }
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// How the newest term of the history ended that this write sets.
+    /// How the newest term ended in the history that this write sets.
     fn ending(write: &LeaseWrite) -> Option<String> {
         let Set::To(history) = &write.history else { return None };
         history.terms().next().map(|term| term.ending.to_string())
@@ -196,15 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn a_term_that_begins_takes_off_what_was_said_of_the_one_before() {
+    fn a_new_term_removes_the_marks_of_the_former_term() {
         let write = author().begin(Purpose::Claim, &record());
         assert_eq!((write.hold, write.leaving, write.preferred_holder), (Set::Remove, Set::Remove, Set::Remove));
         assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
-        assert_eq!(write.key, Set::Keep, "it is this one's as well");
+        assert_eq!(write.key, Set::Keep, "this elector has the same key");
     }
 
     #[test]
-    fn a_claim_records_how_the_term_before_ended_and_a_take_up_nothing() {
+    fn a_claim_records_how_the_former_term_ended_and_a_take_up_records_nothing() {
         let held = |holder: &str, session: &str| LeaseRecord {
             holder: Some(holder.to_owned()),
             session: SessionMark::read(Some(session)),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_with_a_higher_key_says_why_the_holder_is_asked() {
+    fn a_request_by_a_replica_with_a_higher_key_records_its_cause() {
         let held = LeaseRecord { holder: Some("b".to_owned()), ..record() };
         let asked = ask((&held, &NO_TERMS), "a").applied_to(&held, 9);
         assert_eq!(asked.running_term().unwrap().request, Some(Cause::BetterCandidate));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_says_again_how_long_it_counts_for() {
+    fn a_renewal_writes_the_duration_again() {
         let write = author().renew(&record());
         assert_eq!((write.duration_seconds, write.leaving), (Set::To(15), Set::Remove));
     }

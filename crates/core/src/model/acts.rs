@@ -1,7 +1,8 @@
 //! Acts of administrators, as the annotations of a Lease and of a candidate record them.
 //!
-//! An act has an end by the wall clock. The controller's wall clock judges that end. It decides only which candidate is
-//! preferred: no rule of safety rests on it. An annotation that does not parse is no act, and is reported.
+//! An act has an end, which the controller compares with its own wall clock. That end only affects which candidate is
+//! preferred: no rule of safety depends on it. An annotation that does not parse has no effect, and the controller
+//! reports it.
 
 use super::{CandidateKey, Hold, LeaseRecord, WireTime};
 
@@ -23,7 +24,7 @@ pub struct LeaseActs {
     pub transfer: Option<Transfer>,
     /// Annotation `hustings.io/pin`: the candidate that ranks first.
     pub pin: Option<Annotation<Pin>>,
-    /// Annotation `hustings.io/asked-by`: who wrote the newest act, by its writer's own word.
+    /// Annotation `hustings.io/asked-by`: who asked for the newest act, according to its writer.
     pub asked_by: Option<String>,
 }
 
@@ -59,15 +60,15 @@ pub struct Exclusion {
 pub struct CandidateActs {
     /// Annotation `hustings.io/exclude`.
     pub exclude: Option<Annotation<Exclusion>>,
-    /// Annotation `hustings.io/asked-by`: who excluded it, by the writer's own word.
+    /// Annotation `hustings.io/asked-by`: who excluded it, according to the annotation's writer.
     pub asked_by: Option<String>,
 }
 
-/// The word of `hustings.io/transfer` for any other candidate.
+/// The value of `hustings.io/transfer` that means any other candidate.
 const ANY: &str = "any";
 
 impl Transfer {
-    /// Reads the annotation. Every text has a reading.
+    /// Parses the annotation. Every text is valid.
     pub fn read(text: &str) -> Self {
         if text == ANY { Self::Any } else { Self::To(text.to_owned()) }
     }
@@ -114,7 +115,7 @@ impl LeaseRecord {
         (!self.pause_has_ended(wall)).then_some(hold)
     }
 
-    /// Whether an administrator's pause stands on the Lease although its end has passed.
+    /// Whether the Lease still records an administrator's pause although its end has passed.
     pub fn pause_has_ended(&self, wall: WireTime) -> bool {
         matches!(Hold::read(self.hold.as_deref()), Some(Hold::Pause(_)))
             && self.pause_until().is_some_and(|until| until <= wall)
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_ends_at_its_time_and_one_without_a_readable_time_does_not() {
+    fn a_pause_ends_at_its_time_and_a_pause_without_a_valid_time_does_not_end() {
         let pause = || Some(Hold::Pause("works".to_owned()));
         let ending = lease("works", Some(Annotation::Valid(END)));
         assert_eq!((ending.pause(BEFORE), ending.pause_has_ended(BEFORE)), (pause(), false));

@@ -55,8 +55,8 @@ pub struct RecordedStatus {
     /// `status.message`: why this candidate does or does not lead. It contains no time, so that it changes only when
     /// the reason changes.
     pub message: String,
-    /// `status.unresponsiveSince`, by the clock of the controller that wrote it. It is displayed, never used to
-    /// measure.
+    /// `status.unresponsiveSince`, by the clock of the controller that wrote it. It is only for display: no decision
+    /// compares it with a clock.
     pub unresponsive_since: Option<WireTime>,
     /// `status.dampingCount`: grants not taken up, expired terms and reclaims since the last full term.
     pub damping_count: u32,
@@ -106,7 +106,7 @@ impl Truth {
         }
     }
 
-    /// Reads a condition's `status`. Every text has a reading.
+    /// Parses a condition's `status`. Any text but `True` and `False` means [`Unknown`](Self::Unknown).
     pub fn read(text: &str) -> Self {
         match text {
             "True" => Self::True,
@@ -184,12 +184,15 @@ pub enum Inadmissible {
 }
 
 impl CandidateRecord {
-    /// Which candidate this is.
+    /// The kind and name of this candidate.
     pub fn key(&self) -> CandidateKey {
         CandidateKey { name: self.name.as_str().into(), kind: self.kind }
     }
 
-    /// The candidate's parsed claims, or the reason why it is not admissible.
+    /// Parses the candidate's claims.
+    ///
+    /// # Errors
+    /// Returns the reason why the candidate is not admissible.
     pub fn standing(&self) -> Result<Standing, Inadmissible> {
         let binary_version: Version =
             self.binary_version.parse().map_err(|_| Inadmissible::BinaryVersion(self.binary_version.clone()))?;
@@ -214,7 +217,10 @@ impl CandidateRecord {
 }
 
 impl Strategy {
-    /// Reads `spec.strategy`. An absent or empty one is the default.
+    /// Parses `spec.strategy`. An absent or empty text means the default.
+    ///
+    /// # Errors
+    /// Fails if the text is neither `OldestEmulationVersion` nor of the form `domain/Name`.
     pub fn read(text: Option<&str>) -> Result<Self, Inadmissible> {
         match text {
             None | Some("" | OLDEST_EMULATION_VERSION) => Ok(Self::OldestEmulationVersion),
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_stands_by_the_default_strategy() {
+    fn a_candidate_without_a_strategy_has_the_default_one() {
         let standing = candidate("1.32", Some("v1.31"), None, 0).standing().unwrap();
         assert_eq!(standing.strategy, Strategy::OldestEmulationVersion);
         assert_eq!(standing.emulation_version, Some(Version::new(1, 31, 0)));
@@ -304,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_truth_of_a_condition_reads_as_it_is_spelt() {
+    fn the_truth_of_a_condition_parses_as_it_is_spelt() {
         for (truth, text) in [(Truth::True, "True"), (Truth::False, "False"), (Truth::Unknown, "Unknown")] {
             assert_eq!((truth.as_str(), Truth::read(text)), (text, truth));
         }

@@ -1,9 +1,9 @@
-//! Which candidate of a Lease: candidates of two APIs may have the same name.
+//! The key of a candidate. Its kind is part of the key, because candidates of two APIs may have the same name.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The API whose LeaseCandidates an election can have as members.
+/// The API group of a LeaseCandidate. An election may have candidates of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CandidateKind {
     /// `hustings.io`.

@@ -1,4 +1,4 @@
-//! What proves a silent holder dead. The election [judges](crate::election::Doubt) it.
+//! What proves a silent holder dead. [`Doubt`](crate::election::Doubt) lists why an election may not accept it.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! How long the holder of a Lease may rely on it: the figures that every watcher of a Lease shares.
 //!
-//! The controller, the elector and the fallback measure only with these. If one watcher waited for a shorter time than
+//! The controller, the elector and the fallback use no other figures. If one of them waited for a shorter time than
 //! another, it could grant or claim a Lease that its holder still relies on.
 
 use std::time::Duration;
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// components. A missing Lease that was held also counts as held for at least this long.
 pub const UNDECLARED_DURATION_SECONDS: u32 = 15;
 
-/// The longest lease, in seconds. No elector relies on a Lease for longer without renewing it. So no watcher waits for
-/// longer, whatever a Lease or a candidate declares.
+/// The longest lease, in seconds. No elector relies on a Lease for longer without renewing it. So no process waits
+/// longer for a holder, whatever a Lease or a candidate declares.
 pub const LONGEST_LEASE_SECONDS: u32 = 3600;
 
 /// The duration, in seconds, that a record declares: its own, but at least `least`.
@@ -18,14 +18,14 @@ pub(super) fn declared(duration_seconds: u32, least: u32) -> u32 {
     duration_seconds.max(least).min(LONGEST_LEASE_SECONDS)
 }
 
-/// How long a watcher waits for a holder that relies on `seconds`: at most an hour, plus the drift allowance.
+/// How long other processes wait for a holder that relies on its Lease for `seconds`: at most an hour, plus the
+/// [drift allowance](drift_allowance).
 pub fn reliance(seconds: u32) -> Duration {
     let duration = Duration::from_secs(u64::from(seconds.min(LONGEST_LEASE_SECONDS)));
     duration.saturating_add(drift_allowance(duration))
 }
 
-/// The margin for two clocks that differ in rate by up to 1 in 1000. It is added to a wait, or subtracted from a
-/// validity.
+/// The margin for two clocks that differ in rate by up to 1 in 1000. Add it to a wait, or subtract it from a validity.
 pub fn drift_allowance(duration: Duration) -> Duration {
     Duration::from_micros(u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watcher_waits_for_a_thousandth_more_than_declared_and_never_for_more_than_an_hour() {
+    fn the_wait_for_a_holder_is_a_thousandth_longer_than_declared_and_at_most_that_of_an_hour() {
         let hour = Duration::from_millis(3_603_600);
         let waits = [(0, Duration::ZERO), (15, Duration::from_millis(15_015)), (3600, hour), (u32::MAX, hour)];
         for (seconds, wait) in waits {

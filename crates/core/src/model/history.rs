@@ -1,9 +1,9 @@
 //! The past terms of a Lease, as its annotation `hustings.io/history` records them for people.
 //!
-//! The process that ends or replaces a term adds it, in a write that it makes anyway. The annotation is a text of lines,
-//! so `kubectl get lease -o yaml` shows it as a list. A line is the number of the term (`leaseTransitions`), its holder, its
-//! times and how it ended. The newest term comes first. The running one has no end, but may say why its holder is asked to
-//! hand over:
+//! The process that ends or replaces a term adds it, in a write that it makes anyway. The annotation has one line per
+//! term, so `kubectl get lease -o yaml` shows it as a list. A line contains the number of the term
+//! (`leaseTransitions`), its holder, its times and how it ended. The newest term comes first. The line of the running
+//! term has no end. It may contain why the holder is asked to hand over:
 //!
 //! ```text
 //! 19 web-0 from 2026-11-24T20:10:31.412Z: asked to hand over (transfer)
@@ -13,8 +13,8 @@
 //!
 //! The rules that must hold:
 //!
-//! - No decision depends on it: records that differ in their history alone are the same to every state machine.
-//! - Every text has a reading. A line that does not parse is reported, and the next write drops it.
+//! - No decision depends on it: records that differ only in their history are the same to every state machine.
+//! - Every text is accepted. A line that does not parse is reported, and the next write drops it.
 //! - The text has at most [`LONGEST`](History::LONGEST) bytes and [`MOST_TERMS`](History::MOST_TERMS) terms.
 
 mod ending;
@@ -27,13 +27,13 @@ pub use ending::{Cause, Ending};
 
 use super::WireTime;
 
-/// The most bytes of a name or of a foreign ending that a line keeps.
+/// How many bytes of a name or of another program's ending a line keeps at most.
 const LONGEST_TEXT: usize = 64;
 
-/// What stands for the middle of a longer text: names of pods differ at their ends.
+/// Replaces the middle of a longer text, because names of pods differ at their ends.
 const ELLIPSIS: &str = "...";
 
-/// What follows the start of a running term while its holder is asked to hand over, before the cause in brackets.
+/// Precedes the cause in the line of a running term whose holder is asked to hand over.
 const REQUEST: &str = "asked to hand over (";
 
 /// The past terms of a Lease, newest first. It is the text of the annotation, which is parsed when it is used.
@@ -47,8 +47,8 @@ pub struct RunningTerm {
     pub number: u32,
     /// The holder, as in [`PastTerm`].
     pub holder: String,
-    /// When the term was granted, handed over or claimed, by the clock of the writer. `acquireTime` may be later: it waits
-    /// for the end of the former lease, although evidence has ended that sooner.
+    /// When the term was granted, handed over or claimed, by the clock of the writer. `acquireTime` may be later: it is
+    /// not before the end of the former lease, even if evidence ended that lease sooner.
     pub since: WireTime,
     /// Why the holder is asked to hand over, if it is.
     pub request: Option<Cause>,
@@ -70,25 +70,25 @@ pub struct PastTerm {
     pub ending: Ending,
 }
 
-/// A history says nothing about the state of a Lease, so it does not count in the hash of a state. Equal histories have
-/// equal hashes, as `Hash` demands.
+/// The hash ignores the history, because it does not affect the state of a Lease. Equal histories have equal hashes, as
+/// `Hash` demands.
 impl Hash for History {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl History {
-    /// The most bytes of the text.
+    /// The longest text, in bytes.
     pub const LONGEST: usize = 1024;
 
-    /// The most terms.
+    /// The largest number of past terms.
     pub const MOST_TERMS: usize = 8;
 
-    /// No terms.
+    /// A history without terms.
     pub const fn new() -> Self {
         Self(None)
     }
 
-    /// Reads the annotation. Every text has a reading.
+    /// Reads the annotation. Keeps at most the first [`LONGEST`](Self::LONGEST) bytes.
     pub fn read(text: &str) -> Self {
         let kept = text.get(..text.floor_char_boundary(Self::LONGEST)).unwrap_or_default();
         Self((!kept.is_empty()).then(|| kept.into()))
@@ -142,7 +142,7 @@ impl History {
         self.beginning_with("")
     }
 
-    /// The lines of the terms after `first`, as far as there is room.
+    /// A history with the line `first`, followed by as many of the past terms as there is room for.
     fn beginning_with(&self, first: &str) -> Self {
         let mut text = first.to_owned();
         let room = Self::MOST_TERMS - usize::from(PastTerm::parse(first).is_ok());
@@ -164,7 +164,7 @@ impl History {
 }
 
 impl RunningTerm {
-    /// A term with a name and a time that a line can hold.
+    /// A term whose name and time are shortened to the form that a line can hold.
     pub fn new(number: u32, holder: &str, since: WireTime, request: Option<Cause>) -> Self {
         Self { number, holder: word(holder), since: whole_millis(since), request }
     }
@@ -183,7 +183,7 @@ impl RunningTerm {
 }
 
 impl PastTerm {
-    /// A term with a name and times that a line can hold.
+    /// A term whose name and times are shortened to the form that a line can hold.
     pub fn new(number: u32, holder: &str, (since, until): (WireTime, WireTime), ending: Ending) -> Self {
         let since = whole_millis(since);
         let ending = match ending {
@@ -226,7 +226,7 @@ impl fmt::Display for PastTerm {
     }
 }
 
-/// The time in whole milliseconds, and not before the Unix epoch: no clock shows an earlier one.
+/// The time in whole milliseconds, and not before the Unix epoch, because no clock shows an earlier time.
 fn whole_millis(time: WireTime) -> WireTime {
     WireTime::from_micros(time.as_micros().max(0) / 1_000 * 1_000)
 }

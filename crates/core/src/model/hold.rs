@@ -8,7 +8,7 @@ const DISAGREEMENT: &str = "disagreement";
 /// The longest part of an administrator's text that is shown, in characters.
 const MAX_PAUSE_CHARS: usize = 256;
 
-/// The content of `hustings.io/hold`. Every text has a reading.
+/// The content of `hustings.io/hold`. Every text is valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hold {
     /// The candidates ask for a third party's strategy.
@@ -46,16 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hold_reads_what_it_writes_and_any_other_text_is_a_pause() {
+    fn a_displayed_hold_parses_to_the_same_hold_and_any_other_text_is_a_pause() {
         for text in ["third-party strategy example.com/Mine", "disagreement", "maintenance until Monday"] {
             assert_eq!(Hold::read(Some(text)).unwrap().to_string(), text);
         }
         assert!(matches!(Hold::read(Some("maintenance")), Some(Hold::Pause(_))));
-        assert_eq!(
-            Hold::read(Some(&"ä".repeat(10_000))),
-            Some(Hold::Pause("ä".repeat(256))),
-            "whatever it is, it is short"
-        );
+        assert_eq!(Hold::read(Some(&"ä".repeat(10_000))), Some(Hold::Pause("ä".repeat(256))), "a long text is cut");
         assert_eq!(Hold::read(Some("")), None);
         assert_eq!(Hold::read(None), None);
     }

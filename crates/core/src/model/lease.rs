@@ -1,4 +1,4 @@
-//! The content of one version of a Lease. Every possible content has a reading.
+//! The content of one version of a Lease. Every possible content is accepted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -95,7 +95,7 @@ impl SessionStamp {
 
 impl LeaseRecord {
     /// The only form in which Hustings creates a Lease: empty, enrolled, and without the session annotation. Such a
-    /// Lease counts as held for everyone but its creator.
+    /// Lease counts as held for every process but its creator.
     pub fn as_created() -> Self {
         Self { duration_seconds: UNDECLARED_DURATION_SECONDS, enrolled: true, ..Self::default() }
     }
@@ -105,8 +105,8 @@ impl LeaseRecord {
         self.session == SessionMark::Open
     }
 
-    /// Whether the record is free at any time: it has no holder and is open, or it has client-go's release form (no
-    /// holder, duration 1). [`Observed`](super::Observed) decides whether a record has expired.
+    /// Whether the record is free without having to expire: it has no holder and is open, or it has client-go's release
+    /// form (no holder, duration 1). [`Observed`](super::Observed) decides whether a record has expired.
     pub fn is_given_up(&self) -> bool {
         self.holder.is_none() && (self.is_open() || self.duration_seconds == 1)
     }
@@ -118,7 +118,7 @@ impl LeaseRecord {
 
     /// Whether this is a grant to a native candidate that its electee has not taken up yet: the named holder has not
     /// renewed. Such a grant carries no mark, because client-go keeps annotations, and the mark would outlive the
-    /// take-up. client-go keeps `acquireTime` and sets its own duration, which is not as short.
+    /// take-up. On its take-up, client-go keeps `acquireTime` and sets its own, longer duration.
     pub fn is_native_grant(&self) -> bool {
         self.holder.is_some()
             && self.duration_seconds < UNDECLARED_DURATION_SECONDS
@@ -132,34 +132,35 @@ impl LeaseRecord {
     }
 
     /// The token of a term that begins with a write conditional on this version. It is the version itself, which no
-    /// earlier term on this server can have had. If the record's token is not lower, it is one more than that token.
+    /// earlier term on this server can have had. If the record's token is not lower, the new token is one more than it.
     ///
-    /// The token matters where the server hands out lower versions than the one on which the last term began. That
-    /// happens after a restore of etcd, or in another cluster to which the Lease was moved.
+    /// The second case occurs after a restore of etcd, or if the Lease was moved to another cluster. The server's
+    /// versions may then be lower than the one on which the last term began.
     pub fn next_token(&self) -> u64 {
         self.resource_version.max(self.token.map_or(0, |token| token.saturating_add(1)))
     }
 
-    /// Whether this is a grant to a candidate of either kind that is not taken up yet, as far as the record alone shows.
+    /// Whether this is a grant to a candidate of either kind that is not taken up yet, as far as the record alone
+    /// shows.
     pub fn is_untaken_grant(&self) -> bool {
         self.is_grant() || (self.session.stamp().is_none() && self.is_native_grant())
     }
 
-    /// How the term or grant of this record ended, if no process has given it up and the Lease has expired.
+    /// How the term or grant of this record ended, given that no process has given it up and the Lease has expired.
     pub fn lapse(&self) -> Ending {
         if self.is_untaken_grant() { Ending::NotTakenUp } else { Ending::Expired }
     }
 
-    /// The term of this record as one that has ended, at `given_up_at` or else with its last renewal. `None` as for
-    /// [`running_term`](Self::running_term).
+    /// The term of this record, ended at `given_up_at`, or at its last renewal if that is `None`. `None` in the same
+    /// cases as [`running_term`](Self::running_term).
     pub fn past_term(&self, ending: Ending, given_up_at: Option<WireTime>) -> Option<PastTerm> {
         let RunningTerm { number, holder, since, .. } = self.running_term()?;
         let until = given_up_at.or(self.renew_time).unwrap_or(since);
         Some(PastTerm::new(number, &holder, (since, until), ending))
     }
 
-    /// The term of this record, as its history or else the record itself shows it. `None` without a holder, or without any
-    /// time.
+    /// The term of this record, as its history shows it, or else the record itself. `None` if the record has no holder
+    /// or no time.
     pub fn running_term(&self) -> Option<RunningTerm> {
         let holder = self.holder.as_deref()?;
         let recorded = self.history.running(self.transitions, holder);
@@ -167,8 +168,8 @@ impl LeaseRecord {
         recorded.or_else(|| Some(RunningTerm::new(self.transitions, holder, since?, None)))
     }
 
-    /// How the term of this record ended, and when, if it did before the version `next`, whose writer has recorded
-    /// nothing.
+    /// How and when the term of this record ended, if it ended before the version `next`. The writer of `next` recorded
+    /// nothing about that.
     pub(super) fn unrecorded_end(&self, next: &Self) -> Option<(Ending, Option<WireTime>)> {
         if self.uid != next.uid {
             return Some((Ending::LeaseDeleted, None));
@@ -191,17 +192,18 @@ impl LeaseRecord {
         term.map_or_else(|| known.without_running(), |term| known.with(&term))
     }
 
-    /// The history while the holder of this record is asked to hand over, or no longer. `known` are the terms before it.
+    /// The history while the holder of this record is asked to hand over because of `request`; `None` if it is not
+    /// asked. `known` are the terms before it.
     pub fn history_with_request(&self, known: &History, request: Option<Cause>) -> History {
         let term = self.running_term().map(|term| RunningTerm { request, ..term });
         term.map_or_else(|| known.without_running(), |term| known.with_running(&term))
     }
 
-    /// Until when the writer of this record may own instants of the wall clock: the renew time, plus the duration unless
-    /// the record was given up.
+    /// Until when the writer of this record may own instants of the wall clock: the renew time, plus the duration
+    /// unless the record was given up.
     ///
-    /// A write that begins a term on this record, or grants it, has a renew time that is not earlier. So the time ranges
-    /// of two terms never overlap, whatever the clocks show.
+    /// A write that begins a term on this record, or grants it, has a renew time that is not earlier. So the time
+    /// ranges of two terms never overlap, whatever the clocks show.
     pub fn range_end(&self) -> Option<WireTime> {
         // A field at the maximum carries no information, and has no later value.
         let renewed = self.renew_time.filter(|time| *time < WireTime::MAX)?;
@@ -246,7 +248,7 @@ impl LeaseRecord {
 }
 
 impl SessionMark {
-    /// Reads the annotation. Every text has a reading.
+    /// Parses the annotation. Any text that is not valid becomes [`Unreadable`](Self::Unreadable).
     pub fn read(annotation: Option<&str>) -> Self {
         match annotation {
             None => Self::Absent,
@@ -298,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_mark_reads_what_it_writes() {
+    fn a_displayed_session_mark_parses_to_the_same_mark() {
         for text in ["open", "pod.abc.4026.17ff/3/15", "x/0/0", "garbage", "a/b/c", "/1/15", "1/15", ""] {
             assert_eq!(SessionMark::read(Some(text)).to_string(), text);
         }
@@ -348,12 +350,12 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_reaches_the_end_of_all_times_has_no_end_to_go_by() {
+    fn a_range_that_reaches_the_latest_representable_time_has_no_end() {
         let ends = |renewed| LeaseRecord { renew_time: Some(renewed), ..LeaseRecord::as_created() }.range_end();
         let second = Duration::from_secs(1);
         let before = |micros| WireTime::from_micros(WireTime::MAX.as_micros() - micros);
         assert_eq!(ends(WireTime::MAX), None);
-        assert_eq!(ends(before(15_000_000)), None, "it would be the last of times");
+        assert_eq!(ends(before(15_000_000)), None, "it would end at the latest time");
         assert_eq!(ends(before(16_000_000)).map(|end| end.after(second)), Some(WireTime::MAX));
         let open =
             |renewed| LeaseRecord { session: SessionMark::Open, renew_time: Some(renewed), ..LeaseRecord::default() };

@@ -1,4 +1,4 @@
-//! What one process knows of a Lease, and when that Lease is free.
+//! What one process knows about a Lease, and when that Lease is free.
 //!
 //! The controller, the elector and the fallback have this one view. If two of them had different rules, one could grant
 //! or claim a Lease that a holder still relies on.
@@ -11,13 +11,13 @@
 //! label. A live read decides. A deletion does not notify the holder, so a Lease that was held counts as held for a
 //! while: see [`MissingLease`]. A Lease was held in these cases:
 //!
-//! - This process has observed a version that was not given up. That version may be old: another process may have
-//!   claimed the Lease after its release, and this process may have missed that.
+//! - This process has observed a version that was not given up, even an old one. Another process may have claimed the
+//!   Lease after a later release, and this process may have missed that.
 //! - The status of a candidate says so.
 //!
 //! **Own creations.** A Lease is created empty, and counts as held for every process but its creator. The creator found
-//! the Lease free, so it may treat its creation as free. That ends with the next version, whoever wrote it. It does not
-//! begin if the creator has observed another version, or a holder, between the two.
+//! the Lease free, so it may treat its creation as free until the next version, whichever client writes that. It may
+//! not do so if it has observed another version or a holder between finding the Lease free and creating it.
 //!
 //! **The history.** Some terms end without a process that records them: the Lease is deleted, or an elector of another
 //! kind releases it or claims it. The view adds these terms to the history that its process writes next.
@@ -38,9 +38,9 @@ pub struct LeaseView {
     appeared: Option<u64>,
     /// The version that this process created last.
     created: Option<u64>,
-    /// A version before the newest one counted as held.
+    /// An earlier version than the newest one counted as held.
     was_held: bool,
-    /// The past terms, those included that the Lease does not record.
+    /// The past terms, including those that the Lease does not record.
     history: History,
 }
 
@@ -76,7 +76,7 @@ impl LeaseView {
         }
     }
 
-    /// Takes a version of the Lease. `sent` is when the live request that it answers was sent; `None` if a watch or a
+    /// Records a version of the Lease. `sent` is when the live request that it answers was sent; `None` if a watch or a
     /// list shows it. Returns whether the version counts.
     pub fn observe(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) -> bool {
         let version = record.resource_version;
@@ -118,7 +118,7 @@ impl LeaseView {
         true
     }
 
-    /// Takes the answer to this process's own creation, which was sent at `sent`. Returns whether the answer counts.
+    /// Records the answer to this process's own creation, which was sent at `sent`. Returns whether the answer counts.
     pub fn observe_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) -> bool {
         let version = record.resource_version;
         let counts = self.observe(record, Some(sent), now);
@@ -128,7 +128,7 @@ impl LeaseView {
         counts
     }
 
-    /// Takes an answer that there is no such Lease. The live request was sent at `sent`. Returns whether the answer
+    /// Records the answer to a live request, sent at `sent`, that found no such Lease. Returns whether the answer
     /// counts.
     pub fn observe_missing(&mut self, sent: Moment, now: Moment) -> bool {
         let counts = match &self.presence {
@@ -215,12 +215,12 @@ impl LeaseView {
         matches!(self.presence, Presence::Missing(_))
     }
 
-    /// Whether this process created the Lease, which it had found free, and no client has written it since.
+    /// Whether this process found the Lease free and created it, and no client has written it since.
     pub fn is_own_creation(&self) -> bool {
         self.created.is_some() && self.created == self.last().map(|last| last.record().resource_version)
     }
 
-    /// The past terms, those included that the Lease does not record.
+    /// The past terms, including those that the Lease does not record.
     pub const fn history(&self) -> &History {
         &self.history
     }
@@ -242,7 +242,7 @@ impl LeaseView {
         }
     }
 
-    /// Like [`free_from`](Self::free_from), if these candidates are taken into account as well.
+    /// Like [`free_from`](Self::free_from), but takes these candidates into account as well.
     pub fn free_from_with<'c>(&self, candidates: impl IntoIterator<Item = &'c CandidateRecord>) -> Option<Moment> {
         let free_from = self.free_from()?;
         let missing = match &self.presence {
@@ -269,8 +269,8 @@ impl LeaseView {
         unrecorded.map_or_else(|| self.history.clone(), |term| self.history.with(&term))
     }
 
-    /// Whether the newest version counts as held if the Lease goes missing. An own creation does not, until other
-    /// processes may find it expired.
+    /// Whether the newest version counts as held if the Lease goes missing. An own creation does not count as held
+    /// until it has expired: then another process may have claimed it.
     ///
     /// An expired record does not prove that no process relies on the Lease. Its holder may have renewed it unobserved,
     /// and no conditional write can find that out.

@@ -23,7 +23,8 @@ pub enum Purpose {
     Prefer,
     /// The controller records why the Lease has no holder, or which strategy it waits for.
     Hold,
-    /// Adds the label, without which the controller's watch does not see the Lease, or the strategy that a Lease lacks.
+    /// Adds the label, without which the controller's watch does not show the Lease, or a strategy that the Lease
+    /// lacks.
     Enrol,
     /// Begins, ends or removes an act of an administrator.
     Act,
@@ -39,7 +40,8 @@ pub enum Purpose {
     Release,
 }
 
-/// One conditional write. Fields that are `Keep` are not sent, so that other writers' labels and fields survive.
+/// One conditional write. Fields that are `Keep` are not sent, so the write keeps the labels and fields of other
+/// writers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseWrite {
     /// The purpose.

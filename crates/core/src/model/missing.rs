@@ -18,8 +18,8 @@ pub struct MissingLease {
 }
 
 impl MissingLease {
-    /// A Lease that a read found missing at `found_at`. `last` is its newest observed version, if there is one;
-    /// `was_held` says whether this process observed it held.
+    /// A Lease that a read found missing at `found_at`. `last` is its newest observed version, if there is one.
+    /// `was_held` is whether this process observed the Lease as held.
     pub fn new(found_at: Moment, last: Option<&Observed>, was_held: bool) -> Self {
         Self {
             found_at,
@@ -61,7 +61,7 @@ impl MissingLease {
     pub fn followed_by(&self, record: LeaseRecord, at: Moment) -> Observed {
         let mut observed = Observed::first(record, at);
         if at < self.free_from() {
-            observed.is_relied_on_before(self.free_from());
+            observed.extend_until(self.free_from());
         }
         observed
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_was_held_counts_as_held_for_what_it_declared_and_between_fifteen_seconds_and_an_hour() {
+    fn a_lease_that_was_held_counts_as_held_for_its_declared_duration_and_between_fifteen_seconds_and_an_hour() {
         for (seconds, waits) in [(5, 15_015), (40, 40_040), (u32::MAX, 3_603_600)] {
             let last = Observed::first(held(seconds), at(0));
             let missing = MissingLease::new(at(10), Some(&last), true);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_candidate_declares_for_how_long_a_missing_lease_counts_as_held_and_its_status_that_it_does() {
+    fn each_candidate_can_extend_the_time_but_only_a_holders_status_makes_a_missing_lease_count_as_held() {
         let mut missing = MissingLease::new(at(0), None, false);
         missing.observe_candidate(&candidate(Some(CandidateState::Standby), Some(30)));
         assert_eq!(missing.free_from(), at(0));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_created_while_its_predecessor_is_relied_on_expires_no_earlier_than_that() {
+    fn a_lease_created_while_a_holder_may_rely_on_its_predecessor_expires_no_earlier_than_that() {
         let last = Observed::first(held(40), at(0));
         let missing = MissingLease::new(at(1), Some(&last), true);
         let created = missing.followed_by(LeaseRecord::as_created(), at(2));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_lease_makes_no_record_last_longer_that_is_open_or_given_up() {
+    fn an_earlier_lease_does_not_extend_a_record_that_is_open_or_given_up() {
         let missing = MissingLease::new(at(0), Some(&Observed::first(held(60), at(0))), true);
         let open = LeaseRecord { session: SessionMark::Open, duration_seconds: 5, ..held(60) };
         assert_eq!(missing.followed_by(open, at(1)).lasts().as_millis(), 5_005);

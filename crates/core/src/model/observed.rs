@@ -1,12 +1,12 @@
 //! When a Lease expires, by the clock of the process that watches it.
 //!
-//! No timestamp of another process is trusted. A watcher notes when it observes that the record *changes*. It calls the
-//! record expired once the longest time has passed for which any process may rely on it. Each side counts by its own
+//! A watcher trusts no timestamp of another process. It notes when it observes that the record *changes*. The record
+//! has expired once the longest time has passed for which any process may rely on it. Each side measures with its own
 //! clock: the holder from the sending of its write, the watcher from its later observation of that write. So the
-//! holder's validity has always ended first.
+//! holder's validity always ends first.
 //!
-//! A process may rely on a record for longer than the record says, because a third party may have edited it. These
-//! rules decide which durations count:
+//! A process may rely on a record for longer than the record declares, because a third party may have edited it. These
+//! rules determine which durations count:
 //!
 //! - Each version declares its duration. Unless it is open, it declares at least the SECONDS of its session, or 15 s
 //!   without a readable session, and never more than an hour. The greatest duration declared since the record was last
@@ -18,13 +18,13 @@
 //!   then on the record counts as one without a session. A claim is another holder with more `leaseTransitions`. An
 //!   edit of the holder alone is not a claim: it may be undone before the true holder notices.
 //! - A watcher that first observes a Lease after such a claim cannot know that the session belongs to the former
-//!   holder. It takes the safe side: the SECONDS count until the next claim.
-//! - A held Lease may be deleted and created again. A watcher that first observes the new Lease knows nothing of the
-//!   old one, except from the candidates. While a candidate's status says that it holds the Lease, an empty record
-//!   without the session annotation counts as held for at least as long as a missing Lease would.
+//!   holder. To be safe, it counts the SECONDS until the next claim.
+//! - A held Lease may be deleted and created again. A watcher that first observes the new Lease can learn about the old
+//!   one only from the candidates. While a candidate's status says that it holds the Lease, an empty record without the
+//!   session annotation counts as held for at least as long as a missing Lease would.
 //! - A holder that is proven dead relies on nothing. The proof counts only while no other process can rely on the
-//!   record. So the record was free, open or expired before this session, or this session has renewed it. An edited
-//!   holder of another's term would otherwise end the wait for the true holder.
+//!   record. Therefore, the record must have been free, open or expired before this session, or this session must have
+//!   renewed it. Otherwise a client that edits the holder's name could end the wait for the true holder.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub struct Observed {
     session_began: (Option<String>, u32),
     /// Until when a holder before the record's own may rely on the Lease.
     relied_on_until: Option<Moment>,
-    /// No process but the record's holder relies on the Lease, except until `relied_on_until`.
+    /// After `relied_on_until`, no process but the record's holder relies on the Lease.
     is_sole: bool,
     /// When the holder of this record was proven dead.
     proven_dead_at: Option<Moment>,
@@ -62,11 +62,11 @@ impl Observed {
         }
     }
 
-    /// Keeps the record unexpired until `until`, because an earlier Lease of this name may be relied on. That does not
-    /// apply to a record that is open or given up: its writer has already waited for the earlier holder.
-    pub(super) fn is_relied_on_before(&mut self, until: Moment) {
-        let knows_better = self.record.is_open() || self.record.is_given_up();
-        self.relied_on_until = self.relied_on_until.max(Some(until)).filter(|_| !knows_better);
+    /// Keeps the record unexpired until `until`, because the holder of an earlier Lease of this name may rely on that
+    /// Lease. Does nothing if the record is open or given up: its writer has already waited for the earlier holder.
+    pub(super) fn extend_until(&mut self, until: Moment) {
+        let writer_has_waited = self.record.is_open() || self.record.is_given_up();
+        self.relied_on_until = self.relied_on_until.max(Some(until)).filter(|_| !writer_has_waited);
     }
 
     /// The Lease that this one may have replaced. A held Lease may have been deleted and created again before this
@@ -81,11 +81,11 @@ impl Observed {
     pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
         if let Some(mut predecessor) = self.predecessor() {
             predecessor.observe_candidate(candidate);
-            self.is_relied_on_before(predecessor.free_from());
+            self.extend_until(predecessor.free_from());
         }
     }
 
-    /// Takes a version from a watch or a list, received at `at`. It counts only if it is newer. Returns whether it
+    /// Records a version from a watch or a list, received at `at`. It counts only if it is newer. Returns whether it
     /// counts.
     pub fn observe(&mut self, record: LeaseRecord, at: Moment) -> bool {
         let is_newer = record.resource_version > self.record.resource_version;
@@ -95,7 +95,7 @@ impl Observed {
         is_newer
     }
 
-    /// Takes a version that counts. [`LeaseView`](super::LeaseView) decides which versions do.
+    /// Records a version that counts. [`LeaseView`](super::LeaseView) decides which versions do.
     pub(super) fn replace(&mut self, record: LeaseRecord, at: Moment) {
         if !record.is_same_record(&self.record) {
             self.count(&record, at);
@@ -105,7 +105,7 @@ impl Observed {
         self.record = record;
     }
 
-    /// Restarts the record's expiry at `at`. The watch had lost the Lease, and what happened meanwhile is unknown.
+    /// Restarts the record's expiry at `at`. The watch had lost the Lease, so the record may have changed unobserved.
     pub(super) fn restart(&mut self, at: Moment) {
         self.changed_at = at;
         self.is_sole = false;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_counts_from_the_sight_of_the_change_and_never_from_a_timestamp() {
+    fn expiry_counts_from_the_observation_of_the_change_and_never_from_a_timestamp() {
         let mut observed = Observed::first(held(1, 20), at(100));
         assert_eq!(observed.expires_at(), at(100).after(Duration::from_millis(20_020)));
         assert!(observed.observe(held(2, 20), at(110)));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_shrunk_by_hand_is_not_obeyed() {
+    fn a_duration_that_was_shortened_by_hand_does_not_count() {
         let mut observed = Observed::first(held(1, 20), at(0));
         observed.observe(LeaseRecord { duration_seconds: 1, ..held(2, 20) }, at(1));
         assert_eq!(observed.lasts(), Duration::from_millis(20_020));
@@ -244,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_no_session_lasts_fifteen_seconds_at_the_least() {
+    fn a_record_without_a_session_lasts_at_least_fifteen_seconds() {
         let observed = Observed::first(LeaseRecord { duration_seconds: 2, ..LeaseRecord::default() }, at(0));
         assert_eq!(observed.lasts(), Duration::from_millis(15_015));
     }
 
     #[test]
-    fn a_grant_lasts_as_long_as_it_says_whatever_stood_before() {
+    fn a_grant_lasts_as_long_as_it_declares_regardless_of_the_former_record() {
         let mut observed = Observed::first(held(1, 60), at(0));
         observed.observe(LeaseRecord { session: SessionMark::Open, duration_seconds: 5, ..held(2, 60) }, at(1));
         assert_eq!(observed.expires_at(), at(1).after(Duration::from_millis(5_005)));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn other_metadata_are_no_sign_of_life() {
+    fn a_change_of_other_metadata_is_no_sign_of_life() {
         let mut observed = Observed::first(held(1, 15), at(0));
         assert!(observed.observe(
             LeaseRecord { resource_version: 2, preferred_holder: Some("b".to_owned()), enrolled: true, ..held(1, 15) },
@@ -273,7 +273,7 @@ mod tests {
     fn a_version_that_is_not_newer_does_not_count() {
         let mut observed = Observed::first(held(5, 15), at(10));
         assert!(!observed.observe(held(4, 15), at(11)), "a stale replay");
-        assert!(!observed.observe(held(5, 15), at(11)), "nor is the same version any newer");
+        assert!(!observed.observe(held(5, 15), at(11)), "the same version is not newer");
         assert_eq!(observed.record().resource_version, 5);
     }
 
@@ -322,12 +322,12 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_counts_for_no_less_than_the_seconds_of_its_session_whatever_its_duration() {
+    fn a_renewal_lasts_at_least_the_seconds_of_its_session_whatever_its_duration() {
         assert_eq!(lasts([(held(1, 60), 0), (under_session(2, "a", 1, 0), 1)]), 60);
     }
 
     #[test]
-    fn a_session_that_was_removed_counts_until_the_lease_was_free() {
+    fn a_removed_session_counts_until_the_lease_is_free() {
         let shrunk = LeaseRecord { session: SessionMark::Absent, ..under_session(2, "a", 1, 0) };
         let renewed = LeaseRecord { resource_version: 3, renew_time: None, ..shrunk.clone() };
         assert_eq!(lasts([(under_session(1, "a", 1, 0), 0), (shrunk.clone(), 1), (renewed.clone(), 2)]), 60);
@@ -342,11 +342,11 @@ mod tests {
             let relied_on_until = at(claimed_at).after(Duration::from_millis(60_060));
             assert_eq!(observed.expires_at(), relied_on_until);
             observed.observe(under_session(3, "c", 15, 5), at(claimed_at + 2));
-            assert_eq!(observed.expires_at(), relied_on_until, "a renewal takes nothing of that back");
+            assert_eq!(observed.expires_at(), relied_on_until, "a renewal does not shorten that wait");
             observed.observe(under_session(4, "c", 15, 5), at(claimed_at + 50));
             assert_eq!(observed.lasts(), Duration::from_millis(15_015));
             observed.observe(under_session(5, "d", 20, 6), at(claimed_at + 70));
-            assert_eq!(observed.lasts(), Duration::from_millis(20_020), "nor does the next claim count it again");
+            assert_eq!(observed.lasts(), Duration::from_millis(20_020), "the next claim does not count it again");
         }
     }
 
@@ -358,12 +358,12 @@ mod tests {
         assert_eq!(lasts([edited, (under_session(3, "a", 15, 4), 50)]), 60, "that was undone");
         assert_eq!(lasts([former, (under_session(2, "a", 15, 5), 50)]), 60, "the holder is the same");
         let claimed = (under_session(1, "c", 15, 5), 0);
-        assert_eq!(lasts([claimed.clone(), (under_session(2, "c", 15, 5), 50)]), 60, "nobody saw who had it before");
+        assert_eq!(lasts([claimed.clone(), (under_session(2, "c", 15, 5), 50)]), 60, "the former holder is unknown");
         assert_eq!(lasts([claimed, (under_session(2, "d", 15, 6), 50), (under_session(3, "d", 15, 6), 120)]), 15);
     }
 
     #[test]
-    fn nobody_is_waited_for_longer_than_an_hour() {
+    fn no_record_lasts_longer_than_an_hour() {
         let hour = Duration::from_millis(3_603_600);
         for record in [held(1, u32::MAX), LeaseRecord { duration_seconds: 3601, ..LeaseRecord::default() }] {
             assert_eq!(Observed::first(record, at(0)).lasts(), hour);

@@ -1,4 +1,4 @@
-//! What a Pod and its node show about the end of a container. Every possible content has a reading.
+//! What a Pod and its node show about the end of a container. Every possible content is accepted.
 
 use super::WireTime;
 
@@ -15,7 +15,7 @@ pub struct PodRecord {
     /// Whether the containers share a process namespace with one another or with the node. The processes of a container
     /// may then outlive it.
     pub shares_processes: bool,
-    /// The ends of containers: of each container at most the current one and the last.
+    /// The ends of containers: at most the current and the last one of each container.
     pub ends: Vec<ContainerEnd>,
 }
 
@@ -24,7 +24,7 @@ pub struct PodRecord {
 pub struct ContainerEnd {
     /// The container's name.
     pub container: String,
-    /// `terminated.finishedAt`, by the clock of the node, cut to seconds; `None` if the kubelet does not know it.
+    /// `terminated.finishedAt`, by the clock of the node, truncated to seconds; `None` if the kubelet does not know it.
     pub finished_at: Option<WireTime>,
     /// `terminated.reason`.
     pub reason: String,
@@ -35,7 +35,8 @@ pub struct ContainerEnd {
 pub struct NodeRecord {
     /// `metadata.name`.
     pub name: String,
-    /// Whether it has the taint `node.kubernetes.io/out-of-service`: an administrator's word that the machine is off.
+    /// Whether it has the taint `node.kubernetes.io/out-of-service`, by which an administrator declares that the
+    /// machine is off.
     pub is_out_of_service: bool,
     /// Whether its condition `Ready` is `True`.
     pub is_ready: bool,

@@ -27,9 +27,10 @@ pub struct ReferenceStore {
     candidates: BTreeMap<CandidateKey, CandidateRecord>,
     /// The version of the newest write.
     newest: u64,
-    /// The same, of each object that counts its versions apart.
+    /// The same for each object that has a version counter of its own.
     newest_apart: BTreeMap<ObjectName, u64>,
-    /// How many objects have been deleted or replaced. An object and its successor of the same name have different uids.
+    /// How many objects have been deleted or replaced. An object and its successor of the same name have different
+    /// uids.
     deleted: u32,
     /// Whether it keeps the native fields of Leases, as a server with the feature gate does.
     keeps_native_fields: bool,
@@ -50,10 +51,11 @@ impl ReferenceStore {
         Self::default()
     }
 
-    /// An empty store in which each of these objects counts its versions apart, from the given one on.
+    /// An empty store in which each of these objects has a version counter of its own, which starts at the given
+    /// number.
     ///
-    /// No one compares the versions of two objects. In a model, their order would only make states differ that behave
-    /// the same.
+    /// No code compares the versions of two objects. With a common counter, a model would distinguish states that
+    /// behave the same.
     pub fn counting_apart(first: impl IntoIterator<Item = (ObjectName, u64)>) -> Self {
         Self { newest_apart: first.into_iter().collect(), ..Self::default() }
     }
@@ -128,8 +130,8 @@ impl ReferenceStore {
         }
     }
 
-    /// Writes a Lease as a third party: without any condition, and with a new version even if no field of the record
-    /// changes. An empty uid makes it a new object. Returns the version written.
+    /// Writes a Lease as a third party: unconditionally, and with a new version even if no field of the record changes.
+    /// With an empty uid, the Lease becomes a new object. Returns the version written.
     pub fn put_lease(&mut self, name: &str, mut record: LeaseRecord) -> &LeaseRecord {
         record.resource_version = self.next_version(&ObjectName::Lease(name.to_owned()));
         if record.uid.is_empty() {

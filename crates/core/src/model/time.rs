@@ -1,8 +1,8 @@
-//! Two kinds of time that never mix: the local clock, which measures everything, and the wall clock, whose values
-//! travel in objects.
+//! Two kinds of time that never mix: the local clock, which measures all durations, and the wall clock, whose values
+//! are written into objects.
 //!
 //! A [`WireTime`] is compared only with other values of the same field, to detect a change or to write a later value.
-//! No code subtracts it from a [`Moment`]. No rule that safety rests on compares it with the local wall clock.
+//! No code subtracts it from a [`Moment`]. No safety rule compares it with the local wall clock.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -34,7 +34,7 @@ impl Moment {
         Self(self.0.saturating_add(micros_of(duration)))
     }
 
-    /// This moment minus `duration`.
+    /// This moment minus `duration`; saturates at the earliest moment.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(micros_of(duration)))
@@ -74,15 +74,15 @@ impl WireTime {
         Self::from_micros(self.0.saturating_add(micros_of(duration)))
     }
 
-    /// The time from this one, which the local wall clock shows, to `end`, which an object records; zero if `end` has
-    /// passed. The result depends on two clocks, unless one process wrote both times. Only preference may rest on it,
-    /// such as how long a candidate ranks last.
+    /// The duration from this time to `end`; zero if `end` is not later. If an object records `end` and this is the
+    /// local wall clock, the result depends on two clocks. Only preference may depend on it then, such as how long a
+    /// candidate ranks last.
     pub fn until(self, end: Self) -> Duration {
         Duration::from_micros(u64::try_from(end.0.saturating_sub(self.0)).unwrap_or(0))
     }
 
-    /// This time, or the first time after `former` if this one is not later. [`WireTime::MAX`] has no later value: a
-    /// field with that value gets this time, which is at least a different one.
+    /// This time, or the first time after `former` if this one is not later. [`WireTime::MAX`] has no later value:
+    /// after it, this returns `self`, so that the value at least changes.
     #[must_use]
     pub fn later_than(self, former: Option<Self>) -> Self {
         match former {
@@ -92,8 +92,8 @@ impl WireTime {
     }
 }
 
-/// The time in UTC, as RFC 3339 has it: in whole seconds, or with as many digits of a second as the precision says, up
-/// to six.
+/// The time in UTC in the format of RFC 3339: in whole seconds, or with as many fractional digits as the precision
+/// specifies, at most six. Further digits are cut off.
 impl fmt::Display for WireTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, micros) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
@@ -108,8 +108,8 @@ impl fmt::Display for WireTime {
     }
 }
 
-/// Reads a time of the years 0 to 9999 as [`Display`](fmt::Display) writes it: in UTC, with at most six digits of a
-/// second.
+/// Parses a time of the years 0 to 9999 in the format of [`Display`](fmt::Display): in UTC, with at most six fractional
+/// digits.
 impl FromStr for WireTime {
     type Err = ();
 
@@ -129,7 +129,7 @@ impl FromStr for WireTime {
     }
 }
 
-/// The numbers of `text` between separators, each with so many digits.
+/// The numbers of `text` between separators. `lengths` is the number of digits of each.
 fn numbers(text: &str, separator: char, lengths: [usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; 3];
@@ -173,7 +173,7 @@ const fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The two clocks of one process at one instant, as an argument of every decision.
+/// The two clocks of one process at one instant. Every decision gets them as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Now {
     /// The local clock, which measures.
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_reads_as_rfc_3339_has_it() {
+    fn a_time_is_displayed_in_the_format_of_rfc_3339() {
         let texts = [
             (0, "1970-01-01T00:00:00Z"),
             (-1, "1969-12-31T23:59:59Z"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_reads_what_it_writes() {
+    fn a_displayed_time_parses_to_the_same_time() {
         for (micros, text) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (951_782_400_123_456, "2000-02-29T00:00:00.123456Z"),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_time_does_not_parse() {
+    fn a_text_that_is_not_a_time_does_not_parse() {
         for text in [
             "",
             "Z",
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_time_is_later_than_the_one_it_replaces_even_when_that_lies_in_the_future() {
+    fn a_written_time_is_later_than_the_one_it_replaces_even_if_that_is_in_the_future() {
         let now = WireTime::from_micros(100);
         assert_eq!(now.later_than(None), now);
         assert_eq!(now.later_than(Some(WireTime::from_micros(40))), now);

@@ -8,14 +8,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Longer text is not a version. This bounds what a reader has to parse.
+/// A longer text is rejected, which bounds the work of the parser.
 const MAX_LENGTH_BYTES: usize = 256;
 
 /// A semantic version, ordered by precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version(semver::Version);
 
-/// The text is not a semantic version, not even in the tolerant form.
+/// The text is not a semantic version, not even in the tolerant form. Contains the first 64 characters of the text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InvalidVersion(String);
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tolerant_forms_of_upstream_are_read() {
+    fn the_tolerant_forms_of_upstream_parse() {
         for (text, expected) in [
             ("1.31.0", "1.31.0"),
             ("v1.31.0", "1.31.0"),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_a_version_is_refused() {
+    fn a_text_that_is_not_a_version_does_not_parse() {
         let long = "1".repeat(300);
         for text in
             ["", "v", "one", "1..2", "1.2.3.4", "1.31-alpha", "-1.2.3", "1.2.3-", "99999999999999999999.0.0", &long]

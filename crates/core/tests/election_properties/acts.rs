@@ -1,4 +1,4 @@
-//! Acts of administrators, with any content and at any time.
+//! Acts of administrators with any content at any time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::election_world::World;
 use super::incidents::name;
 use super::records::wire;
 
-/// One act. Its end is so many seconds ahead.
+/// One act. An end is a number of seconds from now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Incident {
     Pause(u64),

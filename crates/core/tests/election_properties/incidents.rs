@@ -1,4 +1,4 @@
-//! Incidents that a component and its Lease may meet.
+//! Incidents that may happen to a component and its Lease.
 
 use hustings_core::model::{CandidateRecord, LeaseActs, LeaseRecord, Pod};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use proptest::sample::select;
 use crate::acts;
 use crate::election_world::{Process, World};
 
-/// One thing that may happen to a component.
+/// One event in the life of a component.
 #[derive(Clone, Debug)]
 pub(crate) enum Incident {
     Join { name: usize, emulation: u64, process: Process },
@@ -100,7 +100,7 @@ pub(crate) fn happen(world: &mut World, incident: Incident) {
                 }
             }
         }
-        // Nobody deletes a held Lease whose term is in no candidate's status: that is a premise.
+        // Premise: nobody deletes a held Lease before the status of a candidate shows its term.
         Incident::DeleteCandidate(index) if world.lease().is_some() => world.delete_candidate(&name(index)),
         Incident::DeleteLease | Incident::CreateLeaseAgain if world.status_tells_of_holder() => {
             world.delete_lease();
@@ -124,7 +124,7 @@ pub(crate) fn happen(world: &mut World, incident: Incident) {
                 match incident {
                     Incident::EditDuration(seconds) => lease.duration_seconds = seconds,
                     Incident::EditHolder(index) => lease.holder = Some(name(index)),
-                    // It relies on the duration, which a person may have shortened, and keeps the annotations.
+                    // client-go keeps the annotations, and relies on its own duration, even if a person shortened it.
                     Incident::ClaimByClientGo => {
                         lease.holder = Some("client-go".to_owned());
                         lease.duration_seconds = 15;
@@ -143,7 +143,8 @@ pub(crate) fn happen(world: &mut World, incident: Incident) {
     }
 }
 
-/// No candidate asks for another strategy any more, no act of an administrator stands, and elections continue.
+/// Ends all disagreement: no candidate wants another strategy, no act of an administrator applies, and elections are
+/// not paused.
 pub(crate) fn agree(world: &mut World) {
     for index in 0..4 {
         world.edit_candidate(&name(index), |record| {

@@ -1,4 +1,4 @@
-//! Records and observations with any content.
+//! Generators of records and observations with any content.
 
 use hustings_core::election::{Observation, Source, Target};
 use hustings_core::model::{

@@ -6,7 +6,7 @@ use hustings_core::model::{Annotation, LeaseRecord, Pin, Transfer, WireTime};
 use crate::election_world::World;
 use crate::words::{signed_seconds, word};
 
-/// The acts of an administrator that a command writes on the Lease.
+/// Writes the acts of an administrator in this command on the Lease.
 pub(crate) fn acts(world: &World, case: &mut TestCase, record: &mut LeaseRecord) {
     let acts = &mut record.acts;
     if let Some(text) = word(case, "hold-until") {
@@ -36,7 +36,7 @@ pub(crate) fn acts(world: &World, case: &mut TestCase, record: &mut LeaseRecord)
     }
 }
 
-/// The end of an act so long from now on; `None` if the text is no duration.
+/// The end of an act after this duration from now; `None` if the text is not a duration.
 pub(crate) fn end(world: &World, text: &str) -> Option<WireTime> {
     let seconds = signed_seconds(text).ok()?;
     Some(WireTime::from_micros(world.now().wall.as_micros() + seconds * 1_000_000))

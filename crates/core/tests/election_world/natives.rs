@@ -1,4 +1,4 @@
-//! The processes that stand by client-go: with a native candidate, or without any.
+//! The processes that use client-go, with or without a native candidate.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use hustings_lab::client_go::{ClientGo, Stands, Step};
 
 use super::World;
 
-/// One process of client-go, and what it does and does not do.
+/// One process that uses client-go.
 #[derive(Clone, Debug)]
 pub(crate) struct Native {
     pub(crate) elector: ClientGo,
     pub(crate) live: bool,
     pub(crate) takes_up: bool,
-    /// How far its wall clock is off.
+    /// The error of its wall clock.
     pub(crate) clock_seconds: i64,
-    /// The candidate as it creates it.
+    /// The candidate that it creates.
     pub(super) nominated: Option<CandidateRecord>,
     pub(super) answered_at: Option<Moment>,
 }
 
 impl World {
-    /// Starts a process of client-go. One of the same name ends.
+    /// Starts a process of client-go. It replaces a process of the same name.
     pub(crate) fn start_native(&mut self, name: &str, stands: Stands, lease_seconds: u32) -> &mut Native {
         let elector = ClientGo::new(name, stands, lease_seconds, self.now());
         let former = self.natives.remove(name).map(|native| (native.nominated, native.answered_at));
@@ -31,8 +31,8 @@ impl World {
         self.natives.get_mut(name).unwrap()
     }
 
-    /// Creates or changes a native candidate and shows it to the watch. As client-go does, it has a `renewTime` from the
-    /// beginning, unless the test has given it another. That time is over when the watch shows it.
+    /// Creates or changes a native candidate and shows it to the watch. As with client-go, a new one has a `renewTime`,
+    /// just before now. A test may set another one.
     pub(crate) fn put_native_candidate(&mut self, mut record: CandidateRecord) {
         let off_seconds = self.natives.get(&record.name).map_or(0, |native| native.clock_seconds);
         if record.renew_time.is_none() && self.store.candidate(record.key()).is_none() {
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// A holder that stops on SIGTERM: it releases the Lease and exits. Its candidate stays.
+    /// Stops a process as on SIGTERM: it releases the Lease if it holds it, and exits. Its candidate stays.
     pub(crate) fn stop_native(&mut self, name: &str) {
         let lease = self.lease().cloned();
         let now = self.now_of(name);
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// What the live processes of client-go do at this instant. Returns whether one of them did anything.
+    /// Lets the live processes of client-go act at this instant. Returns whether one of them did.
     pub(super) fn play_natives(&mut self) -> bool {
         let names: Vec<String> = self.natives.keys().cloned().collect();
         let mut answered = Vec::new();
@@ -75,7 +75,7 @@ impl World {
         acted
     }
 
-    /// It answers a ping, renews its candidate unasked, or creates it again.
+    /// Answers a ping, renews the candidate without a ping, or creates it again. Returns whether it did one of these.
     fn keep_candidate(&mut self, name: &str, answered: &mut Vec<String>) -> bool {
         let key = CandidateKey::native(name);
         let now = self.now_of(name);

@@ -1,4 +1,4 @@
-//! What a transcript shows.
+//! The state of the world, as a transcript shows it.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use hustings_core::model::{Annotation, CandidateKind, LeaseRecord, NativeFields,
 use super::World;
 
 impl World {
-    /// The Lease and the candidates, as the API and the last decision show them.
+    /// The Lease and the candidates, as in the API and in the last decision.
     pub(crate) fn picture(&self) -> String {
         let mut text = String::new();
         let lease = self.lease().map_or("missing".to_owned(), describe);
@@ -28,7 +28,7 @@ impl World {
                 continue;
             }
             let rank = verdict.rank.map_or("-".to_owned(), |rank| rank.to_string());
-            // A native candidate has no status, and the controller reports the verdict in other ways.
+            // A native candidate has no status. The controller reports its verdict in other ways.
             let status = match verdict.candidate.kind {
                 CandidateKind::Native => verdict.status(),
                 CandidateKind::Hustings => {

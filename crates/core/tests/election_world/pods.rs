@@ -1,4 +1,4 @@
-//! What the API shows of the Pods and Nodes of silent holders.
+//! The Pods and Nodes of silent holders.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use hustings_core::model::{ContainerEnd, NodeRecord, PodRecord, WireTime};
 use super::{WALL_START, World};
 
 impl World {
-    /// Reads the Pod, and reports what the election makes of it.
+    /// Executes a read of a Pod, and logs whether the election accepts it as evidence.
     pub(super) fn read_pod(&mut self, name: &str) {
         if self.refused_pods.contains(name) {
             self.say(&format!("read Pod {name}: refused"));
@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    /// From now on, the API server refuses reads of this Pod, or allows them again.
+    /// Sets whether the API server refuses reads of this Pod from now on.
     pub(crate) fn refuse_reads(&mut self, name: &str, refused: bool) {
         if refused {
             self.refused_pods.insert(name.to_owned());
@@ -32,15 +32,15 @@ impl World {
         }
     }
 
-    /// Reads the Node, and reports what it is.
+    /// Executes a read of a Node.
     pub(super) fn read_node(&mut self, name: &str) {
         self.say(&format!("read Node {name}: {}", describe(&self.nodes, name, describe_node)));
         let record = self.nodes.get(name).cloned();
         self.election.observe(self.now(), Observation::Node { record });
     }
 
-    /// The kubelet reports that the container of this process ended just before now, by the clock of its node. A process
-    /// that starts now is later than that.
+    /// The kubelet reports that the container of this process ended just before now, by the clock of its node. The
+    /// reported time precedes the start of a process that starts now.
     pub(crate) fn report_end(&mut self, name: &str) {
         let Some(process) = self.processes.get(name) else { return };
         let off = process.clock_seconds * 1_000_000;
@@ -50,8 +50,8 @@ impl World {
         self.pods.insert(name.to_owned(), PodRecord { uid: name.to_owned(), ends: vec![end], ..PodRecord::default() });
     }
 
-    /// Whether the process that holds the Lease is dead, and may be proven so. A later process of its name does not hold
-    /// it.
+    /// Whether the process that holds the Lease is dead, and evidence may show that. A later process of the same name
+    /// is not the holder.
     pub(super) fn is_holder_dead(&self) -> bool {
         let Some((lease, holder)) = self.lease().and_then(|lease| Some((lease, lease.holder.as_deref()?))) else {
             return false;

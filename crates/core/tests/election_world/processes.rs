@@ -1,4 +1,4 @@
-//! What the candidates' processes do: answer pings, take grants up, renew, hand over, release, die.
+//! The processes of the candidates. They answer pings, take up grants, renew, hand over, release and die.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ const RENEW_EVERY: Duration = Duration::from_secs(2);
 /// How long a stopping holder waits for a preferred holder.
 const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
-/// What one candidate's process does.
+/// The process of one candidate, and its behaviour.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is what a process does or does not, apart from the others")]
 pub(crate) struct Process {
     pub(crate) live: bool,
     pub(crate) takes_up: bool,
     pub(crate) hands_over: bool,
-    /// The API server refuses to write its pings, as it does when the object would grow too large.
+    /// The API server rejects writes of its pings, as it does if the object would become too large.
     pub(crate) refuses_pings: bool,
     pub(crate) lease_seconds: u32,
-    /// How far its wall clock is off.
+    /// The error of its wall clock.
     pub(crate) clock_seconds: i64,
-    /// It stops, and releases the Lease at that time if nobody is preferred before.
+    /// It is stopping. It releases the Lease at this time if it has not handed over before.
     pub(super) leaves_at: Option<Moment>,
     pub(super) terms: u64,
     pub(super) lives: u64,
@@ -57,7 +57,7 @@ impl Default for Process {
 }
 
 impl World {
-    /// The candidate answers its ping, however late.
+    /// Lets the candidate answer its ping, however late.
     pub(crate) fn ack(&mut self, name: &str) {
         let key = self.key(name);
         let Some(record) = self.store.candidate(&key) else { return };
@@ -78,7 +78,7 @@ impl World {
         });
     }
 
-    /// A new process of the same name.
+    /// Starts a new process of the same name.
     pub(crate) fn revive(&mut self, name: &str) {
         if let Some(process) = self.processes.get_mut(name) {
             process.live = true;
@@ -90,7 +90,7 @@ impl World {
         self.ack(name);
     }
 
-    /// The holder stops: it announces that, deletes its candidate, and hands over as soon as there is a preferred
+    /// Stops the holder: it announces that, deletes its candidate, and hands over as soon as there is a preferred
     /// holder.
     pub(crate) fn leave(&mut self, name: &str) {
         let leaves_at = self.now.after(LEAVES_WITHIN);
@@ -102,7 +102,7 @@ impl World {
         self.delete_candidate(name);
     }
 
-    /// The holder gives the Lease up.
+    /// Lets the holder give up the Lease.
     pub(crate) fn release(&mut self, name: &str) {
         let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
         let renew_time = Some(self.wall(0).later_than(lease.renew_time));
@@ -118,7 +118,7 @@ impl World {
         });
     }
 
-    /// What the live candidates do at this instant. Returns whether anybody did anything.
+    /// Lets the live candidates act at this instant. Returns whether one of them did.
     pub(super) fn react(&mut self) -> bool {
         let mut reacted = false;
         let unanswered: Vec<String> = self
@@ -218,14 +218,14 @@ impl World {
         false
     }
 
-    /// Whether the status of the identity on the Lease says that it holds the Lease.
+    /// Whether the status of the candidate with the identity on the Lease has the state Holder.
     pub(crate) fn status_tells_of_holder(&self) -> bool {
         self.lease()
             .and_then(|lease| self.candidate(lease.holder.as_ref()?))
             .is_some_and(|record| record.status.state == Some(CandidateState::Holder))
     }
 
-    /// The live candidates that are better by merit than the live one that leads.
+    /// The live candidates that are better by merit than the live leader.
     pub(crate) fn better_than_holder(&self) -> Vec<String> {
         let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
         let leading = self.store.candidates().find(|record| self.is_leading(&record.name));

@@ -1,4 +1,4 @@
-//! What the API server does with the requests of the election: the reference store, an admission policy, failures.
+//! Executes the requests of the election as an API server: with the reference store, an admission policy and failures.
 
 use hustings_core::election::{Action, Event, Observation, Source, Target};
 use hustings_core::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Outcome, Purpose, Request, Set, WireTime};
@@ -114,8 +114,8 @@ impl World {
         }
     }
 
-    /// Carries out the request of this action and reports the outcome; after a conflict, what a live read finds. Returns
-    /// whether the request succeeded.
+    /// Executes the request of this action and reports the outcome. After a conflict, it reports the result of a live
+    /// read. Returns whether the request succeeded.
     fn request(&mut self, action: &Action) -> bool {
         let Some(request) = action.request(LEASE, None, [WireTime::default(); 3]) else { return false };
         let reply = self.store.execute(&request, self.wall(0));
@@ -134,7 +134,7 @@ impl World {
         is_success
     }
 
-    /// The watch will show what this request has changed.
+    /// Lets the watch show the change by this request.
     fn show_effect(&mut self, request: &Request) {
         let source = Source::Watch;
         match request {
@@ -198,7 +198,7 @@ impl World {
             let is_recent = |at: Moment| self.now.since(at) <= lasts.saturating_add(self.lag);
             let is_fresh = answered == [None; 2] || answered.into_iter().flatten().flatten().any(is_recent);
             assert!(is_fresh, "{name} has not proved itself live\n{}", self.log);
-            // What a late watch has not shown yet is unknown to the controller.
+            // The controller does not know changes that a late watch has not shown yet.
             if self.lag.is_zero() {
                 let wall = self.now().wall;
                 let excluded = self.candidate(name).is_some_and(|record| record.acts.exclusion(wall).is_some());
@@ -207,7 +207,7 @@ impl World {
             }
         }
         self.lease_writes += 1;
-        // An admission policy changes the write before the store gets it.
+        // An admission policy changes the write before it reaches the store.
         let mut kept = write.clone();
         if self.reverted.contains(purpose) {
             kept = LeaseWrite { enrol: write.enrol, ..LeaseWrite::new(write.purpose, &lease) };

@@ -1,4 +1,4 @@
-//! The words of the commands: arguments with a value, durations, and names.
+//! Parses the words of the commands: arguments with a value, durations, and names.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ where
     word(case, key).map(|value| value.parse().map_err(text)).transpose()
 }
 
-/// A strategy by its name, which stands for `example.com/NAME` unless it is ours.
+/// The strategy with this name. A name other than Hustings' own means `example.com/NAME`.
 pub(crate) fn strategy(name: &str) -> String {
     if name == "OldestEmulationVersion" { name.to_owned() } else { format!("example.com/{name}") }
 }

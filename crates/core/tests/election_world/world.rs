@@ -1,5 +1,5 @@
-//! A small world around one election: a Lease, its candidates, and an API server that honours conditions. It carries
-//! out what the election decides, plays the candidates, and keeps a transcript.
+//! A small world around one election: a Lease, its candidates, and an API server that enforces the conditions of
+//! writes. It executes the actions of the election, simulates the processes of the candidates, and keeps a transcript.
 //!
 //! Candidates answer pings at once, take grants up, renew every two seconds and hand over when asked, unless a test
 //! switches that off. The world tracks by itself which process may rely on the Lease, and fails the test when a grant
@@ -28,7 +28,7 @@ use natives::Native;
 pub(crate) use picture::describe;
 pub(crate) use processes::Process;
 
-/// Within how many decisions nothing is left to do, whatever has happened.
+/// The largest number of decisions until an election has no action left, whatever has happened.
 const STEPS: usize = 12;
 
 /// The name of the Lease.
@@ -37,20 +37,20 @@ const LEASE: &str = "l";
 const START: i64 = 1_000_000_000;
 const WALL_START: i64 = 1_767_225_600_000_000;
 
-/// Everything around one election.
+/// One election and its environment.
 pub(crate) struct World {
     pub(crate) election: Election,
-    /// Another controller, which sees what the watch shows and decides nothing.
+    /// Another controller, which observes the watch but does not decide.
     standby: Option<Election>,
     config: Config,
     namespace: String,
     pub(crate) now: Moment,
-    /// How late the watch is.
+    /// The delay of the watch.
     pub(crate) lag: Duration,
-    /// What the watch has yet to show.
+    /// The observations that the watch has not delivered yet, with the time of their delivery.
     pending: VecDeque<(Moment, Observation)>,
     store: ReferenceStore,
-    /// Until when some process may rely on the Lease, by a clock that sees everything at once.
+    /// Until when some process may rely on the Lease. It counts from each write itself, not from its observation.
     relied_until: Moment,
     /// The processes of the candidates.
     pub(crate) processes: BTreeMap<String, Process>,
@@ -58,7 +58,7 @@ pub(crate) struct World {
     pub(crate) natives: BTreeMap<String, Native>,
     /// The processes whose candidates were deleted.
     orphans: BTreeMap<String, Process>,
-    /// What the kubelets report.
+    /// The Pods, with the ends that the kubelets reported.
     pub(crate) pods: BTreeMap<String, PodRecord>,
     pub(crate) nodes: BTreeMap<String, NodeRecord>,
     /// The Pods that the controller may not read.
@@ -66,7 +66,7 @@ pub(crate) struct World {
     pub(crate) last: Option<Decision>,
     /// How many of the next requests fail.
     pub(crate) failing: usize,
-    /// How many of the next writes of a status meet a conflict, although nothing newer is there.
+    /// How many of the next writes of a status meet a conflict, although there is no newer version.
     pub(crate) conflicting: usize,
     /// The kinds of writes that succeed and have no effect.
     pub(crate) reverted: BTreeSet<String>,
@@ -117,7 +117,7 @@ impl World {
         WireTime::from_micros(WALL_START + self.now.as_micros() - START + off_seconds * 1_000_000)
     }
 
-    /// The wall clock `since_start` after the start, as a kubelet shows it: cut to seconds.
+    /// The wall clock `since_start` after the start, truncated to seconds as a kubelet does.
     pub(crate) fn wall_at(since_start: Duration) -> WireTime {
         WireTime::from_micros(WALL_START).after(Duration::from_secs(since_start.as_secs()))
     }
@@ -143,7 +143,7 @@ impl World {
         self.store.candidate(self.key(name))
     }
 
-    /// The candidate with this name. Of two, it is that of `hustings.io`.
+    /// The candidate with this name. If there are two, it is that of `hustings.io`.
     fn key(&self, name: &str) -> CandidateKey {
         let hustings = CandidateKey::hustings(name);
         let is_hustings = self.processes.contains_key(name) || self.orphans.contains_key(name);
@@ -160,7 +160,7 @@ impl World {
         self.store.candidate(candidate)
     }
 
-    /// The feature gate of the server is switched on or off.
+    /// Switches the feature gate of the server on or off.
     pub(crate) const fn switch_gate(&mut self, is_on: bool) {
         self.store.keep_native_fields(is_on);
     }
@@ -180,7 +180,7 @@ impl World {
         self.show(Observation::Candidate { record, source: Source::Watch });
     }
 
-    /// Changes a candidate if there is such.
+    /// Changes a candidate if it exists.
     pub(crate) fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
         let key = self.key(name);
         self.edit_key(&key, edit);
@@ -192,13 +192,13 @@ impl World {
         }
     }
 
-    /// The watch will show this.
+    /// Lets the watch show this after its delay.
     fn show(&mut self, observation: Observation) {
         self.pending.push_back((self.now.after(self.lag), observation));
         self.deliver();
     }
 
-    /// The watch shows what is due.
+    /// Delivers the observations of the watch that are due. Returns whether there were any.
     fn deliver(&mut self) -> bool {
         let mut delivered = false;
         while let Some((_, observation)) = self.pending.pop_front_if(|(due, _)| *due <= self.now) {
@@ -219,7 +219,8 @@ impl World {
         self.show(Observation::CandidateMissing { candidate, source: Source::Watch });
     }
 
-    /// The candidate was deleted. A process of client-go notices that late: see [`ClientGo`](hustings_lab::client_go::ClientGo).
+    /// Separates a process from its deleted candidate. A process of client-go stays, because it notices the deletion
+    /// late: see [`ClientGo`](hustings_lab::client_go::ClientGo).
     fn orphan_process(&mut self, candidate: &CandidateKey) {
         if candidate.kind == CandidateKind::Hustings
             && let Some(process) = self.processes.remove(&*candidate.name)
@@ -249,18 +250,18 @@ impl World {
         self.show(Observation::LeaseMissing { source: Source::Watch });
     }
 
-    /// Another controller takes over, which knows nothing but what the API shows.
+    /// A new controller takes over, which knows only the state of the API.
     pub(crate) fn restart(&mut self) {
         self.election = self.newcomer();
         self.pending.clear();
     }
 
-    /// Another controller stands by from now on.
+    /// Starts another controller, which stands by from now on.
     pub(crate) fn stand_by(&mut self) {
         self.standby = Some(self.newcomer());
     }
 
-    /// The controller that stands by takes over, and the one that led stands by.
+    /// Lets the standby controller take over. The former leader stands by from now on.
     pub(crate) fn take_over(&mut self) {
         let standby = self.standby.as_mut().expect("a controller stands by");
         std::mem::swap(&mut self.election, standby);
@@ -300,11 +301,12 @@ impl World {
         }
     }
 
-    /// Decides, and lets everybody react, until nothing happens any more. Returns the deadline.
+    /// Decides, and lets all processes react, until nothing happens any more. Returns the deadline of the last
+    /// decision.
     pub(crate) fn settle(&mut self) -> Moment {
         for step in 0..STEPS {
             if step == STEPS / 2 {
-                // Requests take time. A read at the instant of the last watch event would never count.
+                // Requests take time. The election never counts a read at the instant of the last watch event.
                 self.now = self.now.after(Duration::from_micros(1));
             }
             let reacted = self.deliver() | self.react();

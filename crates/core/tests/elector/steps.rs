@@ -1,4 +1,4 @@
-//! Cases that need an exact instant, which no transcript can hit: one elector, one observation after another.
+//! Cases that need an exact instant, which a transcript cannot specify. One elector gets one observation after another.
 
 use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source};
 use hustings_core::model::{
@@ -97,7 +97,7 @@ fn three_conflicts_in_a_row_are_followed_by_another_attempt_at_once() {
 }
 
 #[test]
-fn a_question_that_met_a_conflict_is_put_again() {
+fn a_hand_over_request_that_met_a_conflict_is_sent_again() {
     let mut steps = Steps::new(Mode::Direct);
     steps.observe(Observation::Key(Some(5)));
     steps.see(held(1, 3));
@@ -115,7 +115,7 @@ fn a_question_that_met_a_conflict_is_put_again() {
 }
 
 #[test]
-fn a_holder_that_has_just_expired_is_no_longer_asked() {
+fn a_holder_that_has_just_expired_is_not_asked_to_hand_over() {
     let mut steps = Steps::new(Mode::Direct);
     steps.see(held(1, 3));
     steps.at(steps.elector.lease().unwrap().expires_at());
@@ -124,7 +124,7 @@ fn a_holder_that_has_just_expired_is_no_longer_asked() {
 }
 
 #[test]
-fn an_answer_to_nothing_that_was_asked_tells_nothing() {
+fn an_answer_to_an_unknown_request_is_ignored() {
     let mut steps = Steps::new(Mode::Direct);
     steps.see(held(1, 3));
     assert_eq!(steps.actions(), []);
@@ -136,7 +136,7 @@ fn an_answer_to_nothing_that_was_asked_tells_nothing() {
 }
 
 #[test]
-fn nothing_is_called_its_own_twice_by_a_wall_clock_that_goes_back() {
+fn no_instant_is_owned_twice_by_a_wall_clock_that_goes_back() {
     let mut steps = Steps::new(Mode::Direct);
     let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
     let wall = |seconds: i64| WireTime::from_micros(seconds * 1_000_000);
@@ -150,7 +150,7 @@ fn nothing_is_called_its_own_twice_by_a_wall_clock_that_goes_back() {
     steps.observe(Observation::WorkStopped);
     let (attempt, write) = steps.write().unwrap();
     assert_eq!((write.purpose, write.renew_time), (Purpose::Release, Set::To(wall(9))));
-    // That never lands, and the Lease runs out.
+    // The release never succeeds, and the Lease expires.
     steps.answer(attempt, Outcome::Unknown);
     steps.now = Now { moment: at(60), wall: wall(1) };
     let Some((_, write)) = steps.write() else { panic!("no claim") };

@@ -1,4 +1,4 @@
-//! Whatever anybody could tell an elector.
+//! Generators of all observations that an elector can get.
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What happens to three electors.
+//! Generators of schedules: the events that three electors meet.
 
 use hustings_core::elector::Mode;
 use proptest::prelude::*;
@@ -8,11 +8,11 @@ use proptest::prelude::*;
 pub(crate) struct Schedule {
     pub(crate) mode: Mode,
     pub(crate) has_long_deadline: bool,
-    /// Whether a Lease lasts for longer than one that declares nothing.
+    /// Whether a Lease lasts longer than one without a declared duration.
     pub(crate) has_long_lease: bool,
     /// Whether processes hold the lock of their place, and so reclaim after a crash.
     pub(crate) has_places: bool,
-    /// Without one the candidates elect among themselves.
+    /// Whether there is a controller. Without one, the candidates elect among themselves.
     pub(crate) has_controller: bool,
     pub(crate) clocks: [(i64, i64, i64); 3],
     pub(crate) stubborn_work: [u8; 3],
@@ -44,7 +44,7 @@ pub(crate) enum Edit {
     Holder(Option<&'static str>),
     Duration(u32),
     Transitions(u32),
-    /// Another holder by the rules of client-go, which keeps the annotations.
+    /// Another holder claims the Lease by the rules of client-go, which keeps the annotations.
     Claim,
     NoSession,
     GarbledSession,
@@ -83,7 +83,7 @@ fn edits() -> impl Strategy<Value = Edit> {
 }
 
 pub(crate) fn schedules() -> impl Strategy<Value = Schedule> {
-    // Wall clocks that differ by years, by about a lease, or hardly.
+    // Wall clocks that differ by years, by about the lease duration, or hardly at all.
     let wall_offset =
         prop_oneof![-900_000_000_000_000..900_000_000_000_000_i64, -30_000_000..30_000_000_i64, -5_000..5_000_i64];
     let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, wall_offset);

@@ -1,4 +1,4 @@
-//! Three contenders and their Lease: what may happen next, what comes of it, and what must hold then.
+//! Three contenders and their Lease: the possible steps, their effects, and the rules that must hold.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,24 +10,26 @@ const LEASE: &str = "lease";
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Long enough for every immediate and every delayed retry, and shorter than any lease.
+/// The end of an exploration. It leaves time for every immediate and every delayed retry, and is shorter than any
+/// lease.
 const END_MICROS: i64 = 7_000_000;
 
-/// A key that becomes known later than this is perhaps not shown by the end.
+/// The latest time at which a key becomes known. The effects of a later one might come after the end.
 const LATEST_SYNC_MICROS: i64 = 3_000_000;
 
-/// No set of three needs more: two hand-overs, each asked for by all who are higher, and conflicts with renewals.
-const MOST_QUESTIONS: u32 = 12;
+/// The largest number of hand-over requests that three contenders need. There are at most two hand-overs, all
+/// contenders with higher keys ask for them, and requests may conflict with renewals.
+const MOST_HAND_OVER_REQUESTS: u32 = 12;
 
-/// What a contender is.
+/// The kind of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Its source of keys has none for it.
+    /// Its source of keys has no key for it.
     Keyless,
     Key(i64),
     /// Its key becomes known at some time, or never.
     Unsynced(i64),
-    /// An elector of a version that knew no keys.
+    /// An elector of an older version, without keys.
     Older,
     ClientGo,
 }
@@ -39,7 +41,7 @@ pub(crate) const KINDS: [Kind; 7] =
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum StateMachine {
     Hustings(Elector),
-    /// Since when client-go has seen what it sees.
+    /// client-go, and when it observed the last change of the Lease.
     ClientGo(Moment),
 }
 
@@ -59,8 +61,8 @@ pub(crate) struct World {
     now_micros: i64,
     store: ReferenceStore,
     contenders: Vec<Contender>,
-    /// Writes that ask a holder, executed or not.
-    pub(crate) questions: u32,
+    /// How many writes asked a holder to hand over, executed or not.
+    pub(crate) hand_over_requests: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,14 +73,14 @@ pub(crate) enum Step {
 }
 
 impl Kind {
-    /// The key that it knows by now.
+    /// The key that is known at this time, if any.
     pub(crate) fn key(self) -> Option<i64> {
         if let Self::Key(key) = self { Some(key) } else { None }
     }
 }
 
 impl Contender {
-    /// One that starts now.
+    /// A contender that starts now.
     fn new(name: &'static str, kind: Kind, now: Now) -> Self {
         let config = Config {
             identity: name.to_owned(),
@@ -118,9 +120,10 @@ impl Contender {
 }
 
 impl World {
-    /// Contenders that start now, and the Lease as it stands.
+    /// A world with this Lease, in which contenders of these kinds start now.
     pub(crate) fn new(kinds: [Kind; 3], lease: LeaseRecord) -> Self {
-        let mut world = Self { now_micros: 0, store: ReferenceStore::new(), contenders: Vec::new(), questions: 0 };
+        let mut world =
+            Self { now_micros: 0, store: ReferenceStore::new(), contenders: Vec::new(), hand_over_requests: 0 };
         world.store.put_lease(LEASE, lease);
         let now = world.now();
         world.contenders.extend(NAMES.into_iter().zip(kinds).map(|(name, kind)| Contender::new(name, kind, now)));
@@ -140,7 +143,7 @@ impl World {
         self.contenders[who].decide(now);
     }
 
-    /// What must happen before time passes.
+    /// The steps that must happen before time passes.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let contenders = || self.contenders.iter().enumerate();
         let shown =
@@ -186,7 +189,7 @@ impl World {
         let request = match action {
             Action::ReadLease(_) => Request::ReadLease { name },
             Action::WriteLease { write, .. } => {
-                self.questions += u32::from(write.purpose == Purpose::Prefer);
+                self.hand_over_requests += u32::from(write.purpose == Purpose::Prefer);
                 let mut write = write.clone();
                 if self.contenders[who].kind == Kind::Older {
                     write.key = Set::Keep;
@@ -200,8 +203,8 @@ impl World {
         action.observation(reply).unwrap()
     }
 
-    /// client-go looks at the Lease, and takes it where nobody holds it or it has not changed for its duration. Of what it
-    /// does not know it changes nothing.
+    /// Lets client-go read the Lease. It claims the Lease if it has no holder, or has not changed for its duration. It
+    /// keeps the annotations, which it does not know.
     fn act_as_client_go(&mut self, who: usize) {
         let now = self.now();
         let Contender { name, machine: StateMachine::ClientGo(since), .. } = &self.contenders[who] else { return };
@@ -218,7 +221,7 @@ impl World {
         self.contenders[who].wake_at = Some(runs_out).filter(|at| *at > now.moment && !is_its_own);
     }
 
-    /// Lets the next deadline come; false if that lies beyond the end.
+    /// Lets time pass until the next deadline. Returns false if that is after the end.
     fn wait(&mut self) -> bool {
         let next = self.contenders.iter().filter_map(|of| of.wake_at).min().map_or(i64::MAX, Moment::as_micros);
         if next > END_MICROS {
@@ -238,8 +241,8 @@ impl World {
         self.contenders.iter().find(|of| self.lease().holder.as_deref() == Some(of.name))
     }
 
-    /// The holder changes only by a hand-over to a key that is higher than the one on the Lease and than the holder's
-    /// own.
+    /// Checks that the holder changes only by a hand-over to a key that is higher than the one on the Lease and the
+    /// holder's own.
     fn check(&self, next: &Self) {
         let Some(from) = self.lease().holder.as_deref() else { return };
         let to = next.lease().holder.as_deref();
@@ -252,7 +255,7 @@ impl World {
         assert!(is_higher, "the Lease goes from {from} ({before:?}) to {to:?} ({key:?})");
     }
 
-    /// In the end the highest key holds the Lease, or a contender that was never asked or does not hand over.
+    /// Checks the end: the highest key holds the Lease, or a contender that was never asked or does not hand over.
     fn check_end(&self) {
         let holder = self.holder().map(|of| of.kind);
         let highest = self.contenders.iter().filter_map(|of| of.kind.key()).max();
@@ -260,7 +263,7 @@ impl World {
         let is_right = match holder {
             Some(Kind::Key(key)) => Some(key) == highest && self.lease().key == highest,
             Some(Kind::Keyless | Kind::Unsynced(_)) => self.lease().key.is_none(),
-            // The key is a predecessor's, and no contender has a higher one.
+            // The key on the Lease is that of a predecessor, and no contender has a higher one.
             Some(Kind::Older) => self.lease().key.is_none_or(|key| Some(key) >= highest),
             Some(Kind::ClientGo) | None => true,
         };
@@ -270,7 +273,8 @@ impl World {
     }
 }
 
-/// Explores everything that can follow, and returns the identities that can hold the Lease in the end.
+/// Explores all states that can follow. Returns the identities that can hold the Lease in the end, and the number of
+/// states.
 pub(crate) fn explore(world: World) -> (HashSet<String>, usize) {
     let mut ends = HashSet::new();
     let mut seen = HashSet::new();
@@ -279,7 +283,7 @@ pub(crate) fn explore(world: World) -> (HashSet<String>, usize) {
         if !seen.insert(world.clone()) {
             continue;
         }
-        assert!(world.questions <= MOST_QUESTIONS, "{} questions", world.questions);
+        assert!(world.hand_over_requests <= MOST_HAND_OVER_REQUESTS, "{} hand-over requests", world.hand_over_requests);
         let steps = world.steps();
         if steps.is_empty() {
             let mut later = world.clone();

@@ -37,7 +37,7 @@ impl Lab {
         }
     }
 
-    /// Changes how late the watches of an elector are, and shows it the current version of the Lease.
+    /// Changes the delay of an elector's watches, and shows it the current version of the Lease.
     pub fn set_watch(&mut self, index: usize, delay: Option<Duration>) {
         self.replicas[index].process.watch_delay = delay;
         self.show_lease(Who::Replica(index));
@@ -48,7 +48,7 @@ impl Lab {
         let now = self.now_micros;
         let process = self.process(who);
         let Some(delay) = process.watch_delay else { return };
-        // A watch never reorders.
+        // A watch never changes the order of events.
         let at = (now + micros(delay)).max(process.last_watch_at);
         process.last_watch_at = at;
         match who {
@@ -59,7 +59,7 @@ impl Lab {
                 };
                 self.push(at, Event::Observe(index, observation));
             }
-            // It polls.
+            // client-go polls.
             Who::Native(_) => {}
             Who::Controller(index) => {
                 let source = election::Source::Watch;
@@ -86,7 +86,7 @@ impl Lab {
         self.push(self.now_micros + micros(delay), Event::Observe(index, observation));
     }
 
-    /// Every watch of the object that an executed request has changed shows its current version.
+    /// If an executed request has changed an object, every watch of that object shows its current version.
     pub(crate) fn show_effect(&mut self, request: &Request, reply: &Reply) {
         if !matches!(reply, Outcome::Landed(_) | Outcome::Deleted) {
             return;

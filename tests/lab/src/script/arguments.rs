@@ -31,14 +31,15 @@ pub(super) fn parse(text: &str) -> Duration {
     }
 }
 
-/// How far a wall clock is off, in microseconds.
+/// The error of a wall clock, in microseconds.
 pub(super) fn wall_offset(case: &mut TestCase) -> i64 {
     let Some(wall) = text(case, "wall") else { return 0 };
     let (sign, wall) = wall.strip_prefix('-').map_or((1, &*wall), |wall| (-1, wall));
     sign * micros(parse(wall))
 }
 
-/// The process of this name. Of several electors it is the youngest: a process that was started anew stands for itself.
+/// The process of this name. If several electors have the name, it is the newest one, because it has replaced the
+/// others.
 pub(super) fn who(lab: &Lab, case: &mut TestCase) -> Who {
     let name = text(case, "name").unwrap();
     let replica = lab.replicas.iter().rposition(|replica| replica.process.name == name).map(Who::Replica);

@@ -1,4 +1,4 @@
-//! One controller: its election, its requests, and what its watches have shown it.
+//! One controller: its election, its requests, and what its watches have shown.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub enum ControllerRule {
     TakesPingForAnswer,
     /// It waits for every answer without a limit.
     WaitsForAnswers,
-    /// It decides after an observation, and at no other time.
+    /// It decides only after an observation.
     IgnoresDeadlines,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Controller {
     seat: ControllerSeat,
     reads_pods: bool,
     clock: Clock,
-    /// Whether it decides. A standby only observes.
+    /// Whether this controller decides. A standby only observes.
     leads: bool,
     deadline: Option<Moment>,
     /// The actions of the last decision. The next decision follows when all of them are done.
@@ -69,7 +69,7 @@ pub(super) struct Controller {
     lease_shown: Shown,
     candidates_shown: Vec<Shown>,
     ledger: Ledger,
-    /// It does nothing, and its requests are executed.
+    /// It is frozen. The server still executes its requests.
     pub(super) is_asleep: bool,
     /// Its watches show nothing.
     pub(super) is_silenced: bool,
@@ -146,7 +146,7 @@ impl Controller {
         !self.requests.is_empty() && self.requests.iter().all(|(_, state)| matches!(state, RequestState::Answered(_)))
     }
 
-    /// Whether it has observed that a process may rely on the Lease.
+    /// Whether it has observed the Lease in a state on which a process may rely.
     pub(super) fn has_seen_held(&self) -> bool {
         self.election.lease().is_some_and(|observed| !observed.record().is_given_up())
     }
@@ -156,7 +156,7 @@ impl Controller {
         !self.is_asleep && !self.is_silenced && !self.news(store).is_empty()
     }
 
-    /// What its watches have to show. That excludes a Lease without the label.
+    /// The observations that its watches have not delivered yet. They do not show a Lease without the label.
     pub(super) fn news(&self, store: &Store) -> Vec<Observation> {
         let source = Source::Watch;
         let mut news = Vec::new();
@@ -190,7 +190,8 @@ impl Controller {
         self.leads && self.requests.is_empty() && self.decide(ticks)
     }
 
-    /// All requests of the last decision have been answered.
+    /// Observes the answers to the requests of the last decision, and decides if it leads. Returns the same as
+    /// [`observe`](Self::observe).
     pub(super) fn receive_answers(&mut self, ticks: i64) -> bool {
         let requests = std::mem::take(&mut self.requests);
         let answers = requests.into_iter().filter_map(|(_, state)| match state {
@@ -249,12 +250,12 @@ impl Controller {
         self.requests[index].1 = RequestState::Answered(observation);
     }
 
-    /// The request at `index` goes astray: it may still land, but its answer never arrives.
+    /// The request at `index` goes astray: it may still succeed, but its answer never arrives.
     pub(super) fn lose(&mut self, index: usize) {
         self.requests[index].1 = RequestState::Astray;
     }
 
-    /// Requests that are not answered within a tick have failed.
+    /// Lets requests without an answer fail after a tick.
     pub(super) fn time_out(&mut self) {
         if self.seat.rule == ControllerRule::WaitsForAnswers {
             return;
@@ -268,11 +269,11 @@ impl Controller {
     }
 
     pub(super) fn hash_into(&self, name: &str, hasher: &mut CanonicalHasher, ticks: i64) {
-        // All that it remembers matters, also planned moments that have passed.
+        // With a tick of 1, the hasher keeps planned moments that have passed, too.
         let hasher = hasher.of(name, self.now(ticks).moment.as_micros(), 1);
         hasher.spell_without(&config(self.reads_pods), &self.election);
         (self.leads, self.deadline, &self.requests, self.sent_at).hash(hasher);
-        // The seconds of a duration are spelled like a counter, by their rank. This one counts by its value.
+        // The hasher would replace the seconds of a duration by their rank. For this one the value matters.
         let interval = self.election.renewal_interval().map_or(0, |interval| interval.as_micros());
         i64::try_from(interval).unwrap_or(i64::MAX).hash(hasher);
         (self.lease_shown, &self.candidates_shown, &self.ledger, self.is_asleep, self.is_silenced).hash(hasher);
@@ -341,7 +342,7 @@ fn candidate_of(action: &Action) -> Option<&CandidateKey> {
     }
 }
 
-/// The instant of the renew time, by the wall clock.
+/// `now`, moved back to the instant of the renew time by the wall clock.
 fn as_of_renew_time(now: Now, observation: &Observation) -> Now {
     let Observation::Lease { record: LeaseRecord { renew_time: Some(renew_time), .. }, .. } = observation else {
         return now;
@@ -350,7 +351,7 @@ fn as_of_renew_time(now: Now, observation: &Observation) -> Now {
     Now { moment: Moment::from_micros(now.moment.as_micros() - age), ..now }
 }
 
-/// The version that would follow a ping if it were answered.
+/// The version that would follow if the candidate answered the ping.
 fn imagined_answer(observation: &Observation) -> Option<Observation> {
     let Observation::Candidate { record, source: Source::Written { .. } } = observation else { return None };
     let renew_time = Some(record.ping_time?.later_than(record.renew_time));

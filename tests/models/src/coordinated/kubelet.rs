@@ -1,6 +1,6 @@
 //! The kubelet: the Pods of the replicas, and the ends of their containers that the API server shows.
 //!
-//! It reports an end at any time after it happened, or never. It shows the last end alone.
+//! The kubelet reports an end at any time after it happened, or never. The API server shows only the last end.
 
 use hustings_core::model::{ContainerEnd, PodRecord, WireTime};
 
@@ -25,10 +25,11 @@ impl Kubelet {
         Self(vec![Ends::default(); replicas])
     }
 
-    /// The container of a replica ends. Cut to seconds, the time lies before all that follows in this tick.
+    /// The container of a replica ends. The reported time is truncated to seconds, so it precedes all later events of
+    /// this tick.
     pub(super) fn end(&mut self, who: usize, ticks: i64) {
         let now = Clock { fast_ppm: 0, tick_micros: TICK_MICROS }.at(ticks).wall;
-        // An end at the very beginning is never reported: the clocks of the models do not go back behind it.
+        // An end in the first tick is never reported: the clocks of the models start there.
         self.0[who].unreported = (ticks > 0).then(|| WireTime::from_micros(now.as_micros() - 1));
     }
 

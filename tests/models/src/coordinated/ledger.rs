@@ -1,5 +1,5 @@
-//! Which candidate has answered which controller. Kept beside the election, so that S4 is judged by its own definition
-//! and not by what the code remembers.
+//! Which candidate has answered which controller. The model records this itself, so that it checks S4 by its definition
+//! and not by the state of the code under test.
 
 use hustings_core::election::{Action, Decision, Observation, Source};
 use hustings_core::model::{Moment, Purpose, Set, WireTime};
@@ -16,7 +16,7 @@ pub(super) struct Ledger {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Proof {
-    /// When it was last pinged, and by which ping.
+    /// When the candidate was last pinged, and the ping time.
     asked: Option<(Moment, WireTime)>,
     /// The version that the last ping created, and its renew time.
     pinged: Option<(u64, Option<WireTime>)>,
@@ -66,9 +66,11 @@ impl Ledger {
         }
     }
 
-    /// Whether `decision` breaks S4. It does if it grants the Lease to a candidate that has not answered, or asks the
-    /// holder to hand over to one. It does if it grants although a better undamped candidate has answered in time, or
-    /// if it prefers an equal to the holder.
+    /// Whether `decision` breaks S4. It does in these cases:
+    ///
+    /// - It grants the Lease to a candidate that has not answered, or asks the holder to hand over to such a candidate.
+    /// - It grants the Lease although a better undamped candidate has answered in time.
+    /// - It prefers a candidate that is only equal to the holder.
     pub(super) fn forbids(&self, decision: &Decision) -> bool {
         decision.actions.iter().any(|action| {
             let Action::WriteLease { write, .. } = action else { return false };

@@ -17,9 +17,9 @@ pub(super) struct Replica {
     /// The candidate that it creates.
     nomination: Arc<Nomination>,
     candidate_shown: Shown,
-    /// Whether its candidate's status says that it holds the Lease.
+    /// Whether the status of its candidate has the state Holder.
     is_called_holder: bool,
-    /// It does nothing, and its requests are executed.
+    /// It is frozen. The server still executes its requests.
     pub(super) is_asleep: bool,
     /// It will never run again.
     pub(super) is_dead: bool,
@@ -53,7 +53,7 @@ impl Replica {
         is_candidate_new || self.process.has_news(store.lease())
     }
 
-    /// What its watches have to show.
+    /// The observations that its watches have not delivered yet.
     pub(super) fn news(&self, who: usize, store: &Store) -> Vec<Observation> {
         let mut news = Vec::new();
         if self.process.has_news(store.lease()) {

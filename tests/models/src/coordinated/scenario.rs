@@ -12,7 +12,7 @@ pub struct Scenario {
     pub seats: Vec<Seat>,
     /// The controllers. The first one leads.
     pub controllers: Vec<ControllerSeat>,
-    /// The electors have one version, and only their names decide their ranks.
+    /// All electors have the same version, so only their names determine their ranks.
     pub are_equal: bool,
     /// The controllers read the Pods of silent holders, and the kubelet may report the end of a container at any time,
     /// or never.
@@ -22,7 +22,7 @@ pub struct Scenario {
     /// Healthy watches show everything at once, and all requests of a controller are executed and answered at once.
     /// Delays then count as faults.
     pub is_prompt: bool,
-    /// How long there may be no leader while nothing is wrong, if that is checked.
+    /// How long there may be no leader while nothing is wrong; `None` if that is not checked.
     pub vacant_at_most_ticks: Option<i64>,
     /// The longest wait of any process.
     pub memory_micros: i64,
@@ -33,13 +33,13 @@ pub struct Scenario {
 /// How often each fault may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// A request goes astray: it lands after any time, or never, and is not answered.
+    /// A request goes astray: it succeeds after any time, or never, and gets no answer.
     pub losses: u8,
-    /// An elector freezes, perhaps for ever.
+    /// An elector freezes, perhaps forever.
     pub sleeps: u8,
-    /// A controller freezes, perhaps for ever.
+    /// A controller freezes, perhaps forever.
     pub controller_sleeps: u8,
-    /// The watches of a process fall silent, perhaps for ever.
+    /// The watches of a process fall silent, perhaps forever.
     pub silences: u8,
     /// An elector dies, and another one starts in its place.
     pub crashes: u8,
@@ -78,8 +78,8 @@ impl Faults {
 }
 
 impl Scenario {
-    /// So many electors whose clocks are too slow, and so many controllers whose clocks are too fast, by 1 in 1000
-    /// each.
+    /// A scenario with this number of electors, whose clocks are too slow, and of controllers, whose clocks are too
+    /// fast, by 1 in 1000 each.
     pub fn new(electors: usize, controllers: usize, faults: Faults) -> Self {
         let seat = |identity: &&'static str| Seat { mode: Mode::Coordinated, ..Seat::direct(identity, -1_000) };
         let controller = ControllerSeat { fast_ppm: 1_000, wall_ahead_ticks: 0, rule: ControllerRule::Hustings };

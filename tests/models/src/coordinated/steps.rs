@@ -22,9 +22,9 @@ pub enum Step {
     Answer(usize, usize),
     /// A controller receives its answers.
     Receive(usize),
-    /// A request loses its sender. It may land much later, or never.
+    /// The sender of a request no longer waits. The request may succeed much later, or never.
     Lose(Who, usize),
-    /// Such a request lands.
+    /// Such a request succeeds.
     Land(usize),
     /// A process freezes.
     Sleep(Who),
@@ -46,7 +46,7 @@ pub enum Step {
     Delete,
     /// A person deletes a candidate.
     DeleteCandidate(usize),
-    /// The other controller leads from now on, and this one does not know that yet.
+    /// The other controller leads from now on, and the former one does not know that yet.
     TakeOver,
     /// The former controller observes that it no longer leads.
     StandDown,
@@ -89,7 +89,7 @@ impl Cluster {
         steps
     }
 
-    /// What must come before the next tick.
+    /// The steps of electors that must happen before the next tick.
     fn steps_of_replicas(&self, steps: &mut Vec<Step>) {
         for (index, replica) in self.replicas.iter().enumerate() {
             let who = Who::Replica(index);

@@ -15,8 +15,8 @@ use crate::process::LEASE;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Store {
     objects: ReferenceStore,
-    /// The number of identities, in the order of their ranks. An earlier one has older versions than a later one,
-    /// unless all are equal except for their names.
+    /// The number of identities, in the order of their ranks. An earlier identity has older versions than a later one,
+    /// unless they differ only in their names.
     pub(super) seats: usize,
     pub(super) are_equal: bool,
 }
@@ -35,7 +35,7 @@ impl From<Request> for Sent {
 }
 
 impl Store {
-    /// A free Lease that nobody has ever held, and no candidate.
+    /// A free Lease that was never held, and no candidate.
     pub(super) fn new(seats: usize, are_equal: bool) -> Self {
         let candidates = IDENTITIES[..seats].iter().map(|identity| ObjectName::Candidate((*identity).into()));
         let names = std::iter::once(ObjectName::Lease(LEASE.to_owned())).chain(candidates);
@@ -68,7 +68,7 @@ impl Store {
         self.objects.execute(&request, WireTime::from_micros(FIRST_WALL_MICROS))
     }
 
-    /// Whether the request can still change anything, however late it arrives.
+    /// Whether the request may still change anything if it arrives later.
     pub(super) fn may_land(&self, Sent { request, is_unconditional }: &Sent) -> bool {
         match request {
             Request::WriteLease { write, .. } => {
@@ -115,7 +115,7 @@ impl Store {
             strategy: None,
             priority: None,
             lease_duration_seconds: super::LEASE_SECONDS,
-            // The same for every instance: the models do not cover conclusions from another instance.
+            // All instances have the same session here: the models do not cover the detection of another instance.
             session: "s".to_owned(),
             pod: Some(Pod { name: IDENTITIES[who].to_owned(), uid: IDENTITIES[who].to_owned() }),
         }

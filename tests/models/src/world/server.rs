@@ -9,7 +9,7 @@ use crate::exploration::State;
 use crate::process::LEASE;
 
 impl World {
-    /// Executes an action of a process, and returns what the process observes of it.
+    /// Executes an action of a process. Returns what the process observes, if anything.
     pub(super) fn execute(&mut self, who: usize, action: &Action) -> Option<Observation> {
         let reply = match action {
             Action::ReadLease(_) => self.reply(&Request::ReadLease { name: LEASE.to_owned() }),

@@ -24,7 +24,7 @@ pub enum Step {
     Answer(usize, usize),
     /// A request is lost.
     Lose(usize, usize),
-    /// A write of a dead process lands, or is lost.
+    /// A write of a dead process succeeds, or is lost.
     Orphan,
     /// A process dies, and another one starts in its place.
     Crash(usize),

@@ -1,10 +1,14 @@
-//! S4: a grant goes to the best candidate that proved itself live in that election. The check sees only what is visible
-//! from outside: the pings of the controller, and the answers that it could not miss.
+//! S4: a grant goes to the best candidate that proved itself live in that election. The check uses only what is visible
+//! from outside: the pings of the controller, and the answers that the controller must have observed.
 //!
-//! A grant is compared with certain other candidates. The same controller has pinged them since the last term began.
-//! They answered within the window, and so long before the grant that a healthy controller must have observed the
-//! answer. None of them may outrank the electee by priority or version, unless it ranks last because of its history.
-//! That is so if its status says so, if it has just let the Lease expire, or if it left a grant unused.
+//! The check compares the electee of a grant with the candidates for which all of this holds:
+//!
+//! - The same controller has pinged the candidate since the last term began.
+//! - The candidate answered within the window.
+//! - It answered so long before the grant that a healthy controller must have observed the answer.
+//!
+//! None of them may outrank the electee by priority or version, unless it ranks last because of its history. That is so
+//! if its status shows it, if it has just let the Lease expire, or if it left a grant unused.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,27 +23,27 @@ use tokio::time::Instant;
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// The longest time until a healthy controller has observed an answer.
-pub(super) const HEARD_WITHIN: Duration = Duration::from_millis(500);
+pub(super) const OBSERVED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The longest time between the electee's last sign of life and the grant: an election ahead of expiry lasts that long.
 const PROVES_FOR: Duration = Duration::from_secs(30);
 
-/// How long a controller must have been healthy until no earlier trouble affects it.
+/// How long a controller must have been healthy before earlier trouble no longer affects it.
 pub const WELL_FOR: Duration = Duration::from_secs(75);
 
 /// The longest time until a status reports that a candidate ranks last. No status is written during an election.
-const TOLD_WITHIN: Duration = Duration::from_mins(1);
+const REPORTED_WITHIN: Duration = Duration::from_mins(1);
 
-/// The merit of a candidate; the least is the best. Priority, emulation version, binary version. Written here a second
-/// time, because the product's own order is under test.
+/// The merit of a candidate, of which the least is the best: priority, emulation version, binary version. The order is
+/// implemented here a second time, because the product's own order is under test.
 type Merit = (Reverse<u32>, Version, Version);
 
 /// What is known about the candidates of one Lease.
 #[derive(Default)]
 pub struct Grants {
     pub(super) candidates: BTreeMap<String, Candidate>,
-    /// The last sign of life of candidates that are gone: the electee of a grant may have created its candidate again
-    /// by then.
+    /// The last sign of life of candidates that are gone: an electee may have created its candidate again before its
+    /// grant.
     gone: BTreeMap<String, Instant>,
     /// When a holder last lost the Lease without giving it up.
     lost_at: BTreeMap<String, Instant>,
@@ -58,7 +62,7 @@ pub struct Grants {
 
 pub(super) struct Candidate {
     pub(super) record: CandidateRecord,
-    /// When it got its present merit.
+    /// When the candidate got its present merit.
     ranked_at: Instant,
     /// When it last showed a sign of life.
     renewed_at: Option<Instant>,
@@ -135,8 +139,8 @@ impl Grants {
         self.began_at = None;
     }
 
-    /// A version of the Lease. `well_for`: how long the controller that wrote it has been healthy; `None` if no
-    /// controller wrote it. `live`: the candidates that are certainly live and want another strategy.
+    /// Records a version of the Lease. `well_for` is how long the controller that wrote it has been healthy; `None` if
+    /// no controller wrote it. `live` are the candidates that are certainly live and want another strategy.
     pub fn see_lease(
         &mut self,
         record: &LeaseRecord,
@@ -204,7 +208,7 @@ impl Grants {
         if former.preferred_holder.as_ref() == Some(preferred) || record.leaving {
             return;
         }
-        let settled = |candidate: &&Candidate| at - candidate.ranked_at >= HEARD_WITHIN;
+        let settled = |candidate: &&Candidate| at - candidate.ranked_at >= OBSERVED_WITHIN;
         let merit = |name: &str| self.candidates.get(name).filter(settled).and_then(Candidate::merit);
         let (Some(holds), Some(wants)) = (merit(holder), merit(preferred)) else { return };
         if wants >= holds {
@@ -223,15 +227,15 @@ impl Grants {
         let proven = self.candidates.values().filter(|other| {
             other.ping.as_ref().is_some_and(|ping| {
                 let is_of_election = ping.by == by && self.began_at.is_some_and(|began| ping.at > began);
-                let is_answered = ping
-                    .answered_at
-                    .is_some_and(|answered| answered - ping.at + HEARD_WITHIN < WINDOW && at - answered > HEARD_WITHIN);
+                let is_answered = ping.answered_at.is_some_and(|answered| {
+                    answered - ping.at + OBSERVED_WITHIN < WINDOW && at - answered > OBSERVED_WITHIN
+                });
                 // A ping older than two windows belongs to an election that was abandoned.
                 is_of_election && is_answered && at - ping.at < WINDOW * 2
             })
         });
         let has_lost =
-            |other: &Candidate| self.lost_at.get(&other.record.name).is_some_and(|lost| at - *lost < TOLD_WITHIN);
+            |other: &Candidate| self.lost_at.get(&other.record.name).is_some_and(|lost| at - *lost < REPORTED_WITHIN);
         let better = proven
             .filter(|other| !other.is_damped() && !has_lost(other))
             .find(|other| other.merit().is_some_and(|other| other < merit));
@@ -244,8 +248,8 @@ impl Grants {
 }
 
 impl Candidate {
-    /// `None` if Hustings' strategy does not admit it. Without an emulation version, a candidate can only stand under
-    /// another strategy.
+    /// The merit; `None` if Hustings' strategy does not admit the candidate. Without an emulation version, a candidate
+    /// can only stand under another strategy.
     fn merit(&self) -> Option<Merit> {
         let standing = self.record.standing().ok()?;
         let emulation = standing.emulation_version?;

@@ -1,9 +1,9 @@
-//! Time ranges: no two processes ever own the same instant of the wall clock, counting every answer ever given,
-//! whatever the clocks show.
+//! Time ranges: no two processes ever own the same instant of the wall clock, whatever the clocks show. Every answer
+//! counts forever.
 //!
-//! This rests on `renewTime`, which orders the ranges of a Lease. If anyone but an elector, a controller or the third
-//! party has written it, or the Lease was deleted, earlier and later ranges may overlap. From the next term on, the
-//! ranges noted until then are no longer compared, however they grow.
+//! This depends on `renewTime`, which orders the ranges of a Lease. If a writer other than an elector, a controller or
+//! the third party has written it, or the Lease was deleted, earlier and later ranges may overlap. From the next term
+//! on, the checker no longer compares the earlier ranges, however they grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Records what a process would answer now, and returns what is wrong with that.
+    /// Records what a process owns now. Returns the violation, if there is one.
     pub fn note(&mut self, owned: Owned) -> Option<String> {
         let place = (owned.process, owned.first);
         if self.is_void {
@@ -58,13 +58,13 @@ impl Ranges {
         violation
     }
 
-    /// From now on nothing orders the ranges.
+    /// Records that nothing orders the ranges from now on.
     pub fn make_void(&mut self) {
         self.is_void = true;
         self.void.extend(std::mem::take(&mut self.owned).into_keys());
     }
 
-    /// A term begins; `known` are the first instants of ranges that exist by then.
+    /// Records that a term begins. `known` are the first instants of the ranges that exist by then.
     pub fn begin(&mut self, known: impl Iterator<Item = Place>) {
         if std::mem::take(&mut self.is_void) {
             self.void.extend(known);

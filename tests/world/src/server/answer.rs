@@ -72,7 +72,7 @@ impl Refusal {
         self.reason == "Conflict"
     }
 
-    /// The same, for an object that a patch has made.
+    /// The same rejection, for an object that a patch has made.
     pub(super) fn of_patch(self) -> Self {
         if self.reason == "BadRequest" { Self::invalid(self.message) } else { self }
     }

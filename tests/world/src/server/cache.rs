@@ -1,8 +1,8 @@
 //! The watch cache of one instance of the API server. It serves watches, and reads that name a version.
 //!
-//! It may lag behind. Each kind has a lag of its own, since each is a separate watch on etcd. A client that changes
-//! from one instance to another may therefore observe an older state than before. After a restart, an instance knows no
-//! earlier changes.
+//! It may lag behind. Each kind has its own lag, because each has its own watch on etcd. So a client that changes from
+//! one instance to another may observe an older state than before. After a restart, an instance knows no earlier
+//! changes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,13 +23,13 @@ struct State {
     lags: Lags,
     /// The version with which it began: no watch can resume from an earlier one.
     began_with: u64,
-    /// Since when it has been healthy, if something was wrong with it.
+    /// Since when it has been healthy; `None` if it had no fault yet.
     well_since: Option<Instant>,
     /// Cancelled at the next restart.
     incarnation: CancellationToken,
 }
 
-/// How far it lags behind.
+/// How far a cache lags behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lags {
     /// The lag of Leases.
@@ -39,7 +39,7 @@ pub struct Lags {
 }
 
 impl Cache {
-    /// From now on it lags behind this far.
+    /// Sets how far it lags behind from now on.
     pub fn set(&self, lags: Lags) {
         let mut state = self.state();
         if state.lags != lags {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_watch_resumes_from_before_the_restart_of_an_instance() {
+    async fn no_watch_resumes_from_a_version_before_the_restart_of_an_instance() {
         let (server, [stays, restarts]) = (Server::default(), [Cache::default(), Cache::default()]);
         let leases = Api::<Lease>::namespaced(server.client("n"), "n");
         let since = leases.create(&PostParams::default(), &lease("a")).await.unwrap().resource_version().unwrap();

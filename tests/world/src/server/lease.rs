@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Refusal;
 
-/// The Lease as the server's own type holds it. Without the feature gate it has neither strategy nor preferred holder,
-/// whatever was sent.
+/// Decodes a Lease as the server does. Without the feature gate, it drops the strategy and the preferred holder.
 pub(super) fn decode(mut object: Value) -> Result<Value, Refusal> {
     let mut spec = Map::new();
     let mut given = object["spec"].take();
@@ -51,7 +50,7 @@ pub(super) fn decode(mut object: Value) -> Result<Value, Refusal> {
     Ok(Value::Object(lease))
 }
 
-/// Whether its numbers are valid.
+/// Validates the numbers.
 pub(super) fn check(object: &Value) -> Result<(), Refusal> {
     let spec = &object["spec"];
     if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {

@@ -91,7 +91,7 @@ fn accept(field: &str, kind: Type, value: Value) -> Result<Option<Value>, Refusa
     })
 }
 
-/// Whether the object fits the path of the request.
+/// Checks that the object matches the path of the request.
 pub(super) fn check_request(call: &Call, object: &Value, _name: Option<&str>) -> Result<(), Refusal> {
     match (object["metadata"]["namespace"].as_str(), &call.namespace) {
         (Some(given), Some(requested)) if given != requested => Err(Refusal::bad_request(
@@ -101,7 +101,7 @@ pub(super) fn check_request(call: &Call, object: &Value, _name: Option<&str>) ->
     }
 }
 
-/// Whether names, labels and annotations are valid.
+/// Validates names, labels and annotations.
 pub(super) fn check(object: &Value) -> Result<(), Refusal> {
     let metadata = &object["metadata"];
     if !name(object).is_some_and(is_dns_subdomain) {

@@ -1,4 +1,4 @@
-//! An admission policy that reverts what is written to one field: the server answers 200, and the field is unchanged.
+//! An admission policy that reverts writes of one field: the server answers 200, and the field is unchanged.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::write::set;
 pub struct Policy {
     /// The kind of the objects.
     pub kind: Kind,
-    /// The path of the field, which lies in an object.
+    /// The path of the field, whose parent is an object.
     pub field: &'static [&'static str],
 }
 
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_field_stays_as_it_was_and_nothing_else_does() {
+    fn only_the_field_of_the_policy_stays_unchanged() {
         let policy = Policy { kind: Kind::Lease, field: &["metadata", "labels", "a"] };
         let former = json!({ "metadata": { "labels": { "a": "1", "b": "1" } } });
         let mut object = json!({ "metadata": { "labels": { "a": "2", "b": "2" } } });

@@ -1,4 +1,4 @@
-//! W1: how often a caller writes one object. No caller writes without end, whatever the server answers.
+//! W1: how often a caller writes one object. The number of writes is bounded, whatever the server answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// A write arrives, whatever its outcome. Writes that arrive at one instant count as one: the caller sent them one
-    /// after the other, and they waited for the end of a partition.
+    /// Counts a write that arrives, whatever its outcome. Writes that arrive at the same instant count as one: the
+    /// caller sent them one after the other, and they waited for the end of a partition.
     pub(super) fn count(&mut self, caller: &Arc<str>, key: Key, is_status: bool) {
         let now = Instant::now();
         if self.began.is_none_or(|began| now - began >= WINDOW) {
@@ -45,7 +45,7 @@ impl Rates {
         }
     }
 
-    /// The caller that wrote too often; returned once.
+    /// A caller that wrote too often. Returns each one once.
     pub(super) fn excess(&mut self) -> Option<String> {
         self.excess.take()
     }

@@ -12,7 +12,7 @@ use super::kind::Kind;
 /// Everything that is counted.
 pub const REFUSALS: [&str; 5] = [LOST_CLAIM, LOST_TAKE_UP, LOST_GRANT, LOST_RENEWAL, TAKEN_BACK];
 
-// Writes on a version that another writer has replaced.
+// These are writes on a version that another writer has replaced.
 const LOST_CLAIM: &str = "lost race for a free Lease";
 const LOST_TAKE_UP: &str = "refused take-up";
 const LOST_GRANT: &str = "refused grant, hand-over or release";
@@ -30,7 +30,7 @@ impl Refusals {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// The server rejects `call`, which came too late.
+    /// Counts `call`, which the server rejects because it came too late.
     pub(super) fn count_conflict(&mut self, call: &Call) {
         if call.kind != Kind::Lease || call.method != Method::PATCH {
             return;

@@ -1,5 +1,6 @@
-//! LeaseCandidates as their CustomResourceDefinition defines them: pruned, defaulted and validated by the installed
-//! schema itself. Its CEL rules are written here a second time; a comparison with the real server keeps them equal.
+//! LeaseCandidates as their CustomResourceDefinition defines them. The installed schema itself prunes them, sets
+//! defaults and validates them. Its CEL rules are implemented here a second time; a comparison with the real server
+//! keeps both equal.
 
 use std::sync::OnceLock;
 
@@ -41,7 +42,7 @@ pub(super) fn default(object: &mut Value) {
     }
 }
 
-/// Whether the schema and its rules accept it.
+/// Checks that the schema and its rules accept the object.
 pub(super) fn check(object: &Value, former: Option<&Value>) -> Result<(), Refusal> {
     for part in ["spec", "status"] {
         if let Some(value) = object.get(part) {

@@ -38,7 +38,7 @@ impl Selector {
         Ok(())
     }
 
-    /// The one name that it selects, if any.
+    /// The name that it selects, if it selects a single one.
     pub(super) fn name(&self) -> Option<&str> {
         self.fields.iter().find(|field| field.name == "metadata.name" && field.is_equal).map(|field| &*field.value)
     }

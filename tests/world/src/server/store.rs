@@ -19,7 +19,7 @@ use super::policy::Policy;
 use super::rates::Rates;
 use super::refusals::Refusals;
 
-/// How long watches can resume from a change: the least that the cache of a real API server keeps.
+/// How long watches can resume from a change: the shortest time for which the cache of a real API server keeps changes.
 const REMEMBERS_FOR: Duration = Duration::from_secs(75);
 
 /// The server's wall clock at its start.
@@ -50,14 +50,14 @@ pub(super) struct Change {
     pub(super) key: Key,
     /// The version that it replaced.
     pub(super) former: Option<Version>,
-    /// The last selected version, for a watch that selected it and does not select the new one.
+    /// The former version, for a watch that selected it and does not select the new one.
     pub(super) before: Option<Version>,
     pub(super) after: Option<Version>,
     at: Instant,
     caller: Arc<str>,
 }
 
-/// One change, as outside observers see it.
+/// One change, as outside observers get it.
 #[derive(Clone, Debug)]
 pub struct News {
     /// The revision of the change.
@@ -144,7 +144,7 @@ impl Change {
 }
 
 impl News {
-    /// The object from then on; `None` if it is gone.
+    /// The object after the change; `None` if it is gone.
     pub fn object(&self) -> Option<&Value> {
         self.after.as_ref().map(Version::object)
     }
@@ -182,7 +182,7 @@ impl Store {
         Arc::clone(self.bells.entry((kind, name.map(str::to_owned))).or_default())
     }
 
-    /// The newest revision at this time. Revisions that were forgotten since are not available.
+    /// The newest revision at this time. Revisions that were compacted since are not available.
     pub(super) fn revision_at(&self, at: Instant) -> u64 {
         let later = self.changes.partition_point(|change| change.at <= at);
         later.checked_sub(1).and_then(|last| self.changes.get(last)).map_or(self.compacted, |last| last.revision)

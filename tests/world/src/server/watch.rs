@@ -1,4 +1,4 @@
-//! Watches: the changes since a version, as a stream that is always true and may end.
+//! Watches: the changes since a version, as a stream that may end but never reports anything false.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::selector::Selector;
 use super::store::{Change, Store, Version};
 use super::{AnswerBody, Server};
 
-/// How long a watch lasts that states no timeout. A real server draws it from 30 to 60 minutes.
+/// How long a watch without a timeout lasts. A real server draws this from 30 to 60 minutes.
 const LASTS: Duration = Duration::from_mins(30);
 
 /// How often a watch that asked for bookmarks gets one.
@@ -32,9 +32,9 @@ struct Watch {
     kind: Kind,
     namespace: Option<String>,
     selector: Selector,
-    /// Everything up to this revision has been sent.
+    /// All changes up to this revision have been sent.
     sent_until: u64,
-    /// The initial state is complete once everything up to this revision has been sent.
+    /// The initial state is complete once all changes up to this revision have been sent.
     complete_at: Option<u64>,
     bell: Arc<Notify>,
     bookmark_at: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Writes: each has the server's preconditions, and is executed completely or not at all.
+//! Writes: each one is subject to the server's preconditions, and is executed completely or not at all.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub(super) fn update(store: &mut Store, call: &Call, name: &str) -> Result<(Stat
         }
         let mut creation = object;
         creation["metadata"]["name"] = json!(name);
-        // Ignores any stated version: there is no object to compare it with.
+        // The version in the request is ignored: there is no object to compare it with.
         set(&mut creation["metadata"], "resourceVersion", None);
         let creation = Call { body: creation, method: Method::POST, name: None, ..call.clone() };
         return create(store, &creation).map(|version| (StatusCode::CREATED, version));
@@ -182,7 +182,7 @@ pub(super) fn delete(store: &mut Store, call: &Call, name: &str) -> Result<Value
     }))
 }
 
-/// The object, reduced to what its kind has.
+/// The object, reduced to the fields that its kind has.
 fn decoded(call: &Call, object: Value) -> Result<Value, Refusal> {
     let Value::Object(_) = object else { return Err(Refusal::bad_request("the body is not an object")) };
     let mut object = match call.kind {

@@ -1,7 +1,7 @@
-//! An administrator, who pauses elections, moves a Lease, and keeps candidates away.
+//! An administrator, who pauses elections, transfers and pins Leases, and excludes candidates.
 //!
-//! The clocks of the controllers are wrong by up to a day, so an act ends by its text at any time or never. After at most
-//! [`LONGEST_ACT`] the administrator ends every act by hand.
+//! The clocks of the controllers are wrong by up to a day, so the written end of an act may come at any time or never.
+//! The administrator ends every act by hand after at most [`LONGEST_ACT`].
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use super::{Act, Mode, World};
 /// How long an act lasts at most.
 const LONGEST_ACT: Duration = Duration::from_mins(1);
 
-/// What the administrator writes as an end: never, long ago, and no time.
+/// The ends that the administrator writes: never, long ago, and a text that is not a time.
 const ENDS: [&str; 4] = ["2200-01-01T00:00:00Z", "2200-01-01T00:00:00Z", "2001-01-01T00:00:00Z", "soon"];
 
 impl World {
-    /// Begins an act, and sees to its end.
+    /// Begins an act, and schedules its end.
     pub(super) async fn administer(&mut self, act: Fault, field: usize, number: u64, rng: &mut StdRng) -> bool {
         // Candidates that elect among themselves respect pauses only, and without candidates there are no elections.
         let is_heeded = match self.setup.mode {

@@ -1,4 +1,4 @@
-//! Temporary trouble with admission: a webhook that does not answer, or a policy that reverts what is written.
+//! Temporary trouble with admission: a webhook that does not answer, or a policy that reverts writes.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::webhook::{Covered, Rule};
 /// How long it lasts at most.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// When no effect of it remains: a write without effect is repeated after as long a time again as the writes had no
-/// effect.
+/// When the trouble has no effect any more. The pause before a write is repeated is at most as long as the time for
+/// which writes had no effect.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(100);
 
-/// The fields that a policy may revert, and whether that costs no holder its term. It reverts neither a hold, since a
-/// pause would never end, nor a token, on which a checker relies.
+/// The fields that a policy may revert, and whether that costs no holder its term. A policy never reverts a hold,
+/// because a pause would never end, nor a token, on which a checker relies.
 const POLICIES: [(Policy, bool); 9] = [
     (lease(&["metadata", "labels", names::ENROLLED_LABEL]), true),
     (lease(&["metadata", "annotations", names::PREFERRED_HOLDER]), true),
@@ -43,7 +43,7 @@ const fn candidate(field: &'static [&'static str]) -> Policy {
 }
 
 impl World {
-    /// Writes of one kind hang, for every caller.
+    /// Makes writes of one kind hang, for every caller.
     pub(super) fn hang_writes(&mut self, number: u64, rng: &mut StdRng) -> bool {
         let covered = [Covered::Leases, Covered::Candidates, Covered::Statuses, Covered::Events];
         let covered = *covered.choose(rng).unwrap_or(&Covered::Statuses);
@@ -56,7 +56,7 @@ impl World {
         true
     }
 
-    /// Writes to one field have no effect, whoever sends them.
+    /// Makes writes of one field have no effect, for every caller.
     pub(super) fn take_back(&mut self, number: u64, rng: &mut StdRng) -> bool {
         let Some((policy, is_slight)) = POLICIES.choose(rng).copied() else { return false };
         if !self.admit_otherwise(is_slight, rng) {
@@ -67,7 +67,7 @@ impl World {
         true
     }
 
-    /// Returns whether no such trouble exists yet. Notes until when its effects excuse a violation.
+    /// Returns whether no such trouble exists yet. Records until when its effects excuse a violation.
     fn admit_otherwise(&mut self, is_slight: bool, rng: &mut StdRng) -> bool {
         if self.acts.iter().any(|(_, act)| *act == Act::Admit) {
             return false;
@@ -83,7 +83,7 @@ impl World {
         true
     }
 
-    /// Every write is admitted unchanged, at once.
+    /// Ends the trouble: every write is admitted unchanged, at once.
     pub(super) fn admit(&mut self) {
         self.trace(None, "every write is admitted unchanged");
         self.site.webhook.set(None);

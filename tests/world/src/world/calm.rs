@@ -1,4 +1,4 @@
-//! What must happen once the faults have stopped, and what must not.
+//! What must and what must not happen once the faults have stopped.
 
 use std::time::Duration;
 
@@ -20,10 +20,11 @@ const BEST_WITHIN: Duration = Duration::from_mins(1).saturating_add(LONGEST_DRAI
 /// L2: how soon it leads if it may be damped.
 const DAMPED_WITHIN: Duration = Duration::from_mins(12);
 
-/// When no effect of the faults remains: a request may be under way for half a minute, and a watch silent for a minute.
+/// When the faults have no effect any more: a request may be under way for half a minute, and a watch silent for a
+/// minute.
 const SETTLES_WITHIN: Duration = Duration::from_secs(100);
 
-/// How long nothing may change while nothing happens.
+/// How long the world must stay unchanged while nothing happens.
 const RESTS_FOR: Duration = Duration::from_mins(1);
 
 /// How long a healthy holder is observed after its controllers have died.
@@ -47,7 +48,7 @@ pub(super) enum Stage {
     AwaitBest(Instant),
     /// Since when the best processes lead. Effects of the faults may still be under way.
     Settles(Instant),
-    /// Since when everything is as it should be and must stay so.
+    /// Since when the world is at rest and must stay so.
     Rest(Instant),
     /// When the controllers were restarted.
     Restarted(Instant),
@@ -93,7 +94,7 @@ impl World {
         (next, LOOKS_EVERY)
     }
 
-    /// From now on nothing goes wrong. Sometimes a crashed process is not started again.
+    /// Ends all faults. Sometimes a crashed process is not started again.
     fn calm(&mut self) {
         self.trace(None, "the nemesis rests");
         let mut rng = self.setup.rng([purpose::CALM, 0, 0]);
@@ -105,7 +106,7 @@ impl World {
                 let process = &mut self.fields[field].processes[index];
                 if process.machine.link.is_dead() && index == spared {
                     process.kill();
-                    // What it has sent arrives eventually.
+                    // The requests that it has sent arrive eventually.
                     process.machine.link.heal();
                 } else {
                     self.mend_one(field, index);

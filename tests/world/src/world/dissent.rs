@@ -1,9 +1,9 @@
 //! Candidates that want another strategy, and the third party that carries it out.
 //!
-//! Some are dead objects that were left behind. Others are processes that live for a while: they answer pings, take up
-//! grants of the third party, and stop gracefully or die. The third party grants a Lease to one of them, and only if
-//! the Lease is on hold for its strategy and free by its own observation. All of them are gone before the world comes
-//! to rest.
+//! Some of these candidates are dead objects that were left behind. Others are processes that live for a while: they
+//! answer pings, take up grants of the third party, and stop gracefully or die. The third party grants a Lease to such
+//! a process only if the Lease is on hold for its strategy and free by its own observation. All of them are gone before
+//! the world comes to rest.
 
 use std::time::Duration;
 
@@ -38,10 +38,10 @@ const GRANT_SECONDS: u32 = 5;
 /// How long a dead candidate exists at most.
 const LONGEST_DEAD: Duration = Duration::from_mins(2);
 
-/// How long a live one stays at most: longer than the effects of earlier trouble last.
+/// How long a live candidate stays at most: longer than the effects of earlier trouble last.
 const LONGEST_STAY: Duration = Duration::from_mins(5);
 
-/// How soon the candidate of a dead one is collected.
+/// Within which time the candidate of a dead process is collected.
 const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
         self.fields[field].dissenters.push(process);
     }
 
-    /// A live one leaves.
+    /// A live candidate leaves.
     pub(super) fn leave(&mut self, field: usize, name: &str, dies: bool) {
         let mut dissenters = self.fields[field].dissenters.iter_mut();
         let Some(process) = dissenters.find(|process| process.name == name && !process.has_ended()) else { return };

@@ -33,7 +33,7 @@ impl World {
         self.candidates().delete(&name, &DeleteParams::default()).await.is_ok()
     }
 
-    /// An edit by the nemesis must not change for good which candidate is the best.
+    /// Edits a candidate. The edit must not change permanently which candidate is the best.
     pub(super) async fn edit_candidate(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         let Some(name) = self.fields[field].processes.choose(rng).map(|process| process.name.clone()) else {
             return false;
@@ -56,7 +56,7 @@ impl World {
         }
         self.trace(Some(field), &format!("#{number} a person deletes the Lease"));
         self.perhaps_cut_holder(field, rng);
-        // A process that started just afterwards would find it free at once.
+        // A process that starts just afterwards would find the Lease free at once.
         let longest = self.fields[field].longest_term();
         self.fields[field].no_start_before = Instant::now() + longest + Duration::from_secs(45);
         self.leases().delete(&self.fields[field].lease, &DeleteParams::default()).await.is_ok()
@@ -68,7 +68,7 @@ impl World {
             return;
         }
         if self.fields[field].dissenters.iter().any(|process| process.name == pod && !process.is_over()) {
-            // It would create its candidate again.
+            // A process that still runs would create its candidate again.
             self.acts.push((Instant::now() + LOOKS_AGAIN, Act::Collect { field, pod: pod.to_owned() }));
             return;
         }
@@ -77,7 +77,7 @@ impl World {
     }
 
     pub(super) async fn edit(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
-        // A foreign elector has nothing that protects its Lease from this.
+        // Nothing protects the Lease of a foreign elector from an edit.
         if self.fields[field].foreign.is_some() {
             return false;
         }
@@ -99,7 +99,7 @@ impl World {
         self.leases().patch(&self.fields[field].lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
     }
 
-    /// The holder need not observe the edit as long as it relies on its term.
+    /// Sometimes cuts the holder off, so that it does not observe the edit while it relies on its term.
     fn perhaps_cut_holder(&mut self, field: usize, rng: &mut StdRng) {
         if rng.random_bool(0.7) {
             return;

@@ -1,6 +1,6 @@
 //! The faults, and their frequencies.
 
-/// Everything that the nemesis does. A fault that occurs several times here happens more often.
+/// All faults that the nemesis injects. A fault that occurs several times in this list happens more often.
 pub(super) const FAULTS: [Fault; 59] = [
     Fault::Crash,
     Fault::Crash,
@@ -189,7 +189,7 @@ impl Fault {
         )
     }
 
-    /// Whether it costs no healthy holder its term.
+    /// Whether the fault costs no healthy holder its term.
     pub(super) const fn is_slight(self) -> bool {
         matches!(
             self,

@@ -19,7 +19,7 @@ use super::setup::{Mode, Setup};
 /// The longest time that the work of a term continues after it was asked to stop, when all is well.
 pub(super) const LONGEST_DRAIN: Duration = Duration::from_secs(6);
 
-/// How long the processes that fail open do so.
+/// The bound of the processes that fail open.
 const FAILS_OPEN_FOR: Duration = Duration::from_mins(1);
 
 /// One Lease, and the processes that stand for it.
@@ -31,9 +31,9 @@ pub(super) struct Field {
     /// The timing of all processes.
     pub(super) timing: Timing,
     pub(super) processes: Vec<Process>,
-    /// Processes that are still stopping and whose places are taken.
+    /// Processes that are still stopping, and that others have already replaced.
     pub(super) leaving: Vec<Process>,
-    /// Processes that want another strategy, until nothing of them is left.
+    /// Processes that want another strategy, until no task of them is left.
     pub(super) dissenters: Vec<Process>,
     /// The Lease as the third party has observed it.
     pub(super) view_of_third_party: LeaseView,
@@ -48,9 +48,9 @@ pub(super) struct Field {
     pub(super) writes: Writes,
     pub(super) last_start: Instant,
     pub(super) no_start_before: Instant,
-    /// Until then no decision of a controller is checked: it may know more or less than is visible.
+    /// No decision of a controller is checked before this time: the controller may know more or less than is visible.
     pub(super) unjudged_until: Instant,
-    /// Until then no holder need keep its term.
+    /// Before this time, a holder may lose its term without a violation.
     pub(super) upset_until: Instant,
     /// The UIDs of the pods, by name.
     pods: BTreeMap<String, Option<String>>,
@@ -124,28 +124,28 @@ impl Field {
         (name, stands, Habits { drain, pod_uid, fail_open })
     }
 
-    /// How many processes were started before.
+    /// How many processes were started so far.
     pub(super) const fn started(&self) -> u64 {
         self.started
     }
 
-    /// The longest wait of a process that has observed the beginning of a term and nothing of it since.
+    /// The longest wait of a process that has observed the beginning of a term but no later version.
     pub(super) fn longest_term(&self) -> Duration {
         self.timing.lease_duration().max(self.lasts) / 100 * 101
     }
 
-    /// The faults stop. Notes how long a process may rely on the Lease as it is now.
+    /// The faults stop. Records how long a process may rely on the Lease as it is now.
     pub(super) fn calm(&mut self) {
         self.lasts = self.checker.lasts();
     }
 
-    /// Adds a process. The process that had its place continues to stop, if it has not ended.
+    /// Adds a process. The process that it replaces continues to stop, if it has not ended.
     pub(super) fn enter(&mut self, index: usize, process: Process) {
         self.last_start = Instant::now();
         if index < self.processes.len() {
             let former = std::mem::replace(&mut self.processes[index], process);
             if former.machine.link.is_dead() {
-                // What it has sent arrives eventually.
+                // The requests that it has sent arrive eventually.
                 former.machine.link.heal();
             } else {
                 self.leaving.push(former);
@@ -155,11 +155,11 @@ impl Field {
         }
     }
 
-    /// S1: checks every process at this instant. Returns which ones have ended on their own.
+    /// S1: checks every process at this instant.
     pub(super) fn look(&mut self) {
         for goers in [&mut self.leaving, &mut self.dissenters] {
             for process in goers.extract_if(.., |process| process.is_over()) {
-                // What it has sent arrives eventually.
+                // The requests that it has sent arrive eventually.
                 process.machine.link.heal();
             }
         }
@@ -184,7 +184,8 @@ impl Field {
         self.checker.violations.extend(found);
     }
 
-    /// Called before a version of the Lease is checked: it may begin a term, or remove what orders the time ranges.
+    /// Updates the order of the time ranges, before a version of the Lease is checked. The version may begin a term, or
+    /// break the order.
     pub(super) fn order_ranges(&mut self, record: &LeaseRecord, is_edited: bool) {
         self.ask_ranges();
         if is_edited && self.checker.sets_time(record) {
@@ -195,8 +196,9 @@ impl Field {
         }
     }
 
-    /// Drops processes that died by themselves: what they have sent may still arrive.
-    pub(super) fn bury(&mut self) -> Vec<String> {
+    /// Removes processes that died by themselves, and returns their names. Requests that they have sent may still
+    /// arrive.
+    pub(super) fn remove_dead(&mut self) -> Vec<String> {
         let all = self.processes.iter_mut().chain(&mut self.leaving).chain(&mut self.dissenters);
         let dead = all.filter(|process| process.machine.link.is_dead() && !process.has_ended());
         dead.map(|process| {
@@ -216,12 +218,12 @@ impl Field {
         self.everybody().find(|process| process.leads())
     }
 
-    /// All processes of which anything is left.
+    /// All processes that have not ended completely.
     pub(super) fn everybody(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().chain(&self.leaving).chain(&self.dissenters)
     }
 
-    /// The processes to which something may happen.
+    /// The processes that a fault may hit.
     pub(super) fn standing_mut(&mut self) -> impl Iterator<Item = &mut Process> {
         self.processes.iter_mut().chain(&mut self.dissenters)
     }
@@ -235,7 +237,7 @@ impl Field {
         if is_best { Ok(()) } else { Err(format!("{leads:?} leads although {best:?} stands")) }
     }
 
-    /// Whether one of the best ranks last for a while, or must not be preferred, because of its history.
+    /// Whether one of the best processes ranks last for a while, or must not be preferred, because of its history.
     pub(super) fn best_is_excused(&self) -> bool {
         let running = || self.processes.iter().filter(|process| !process.has_ended());
         let best = running().filter_map(|process| process.stands.merit()).min();

@@ -2,9 +2,10 @@
 //! and ignores sessions.
 //!
 //! It keeps the premise for standing beside Hustings' electors: it never claims a Lease on which a process may rely.
-//! Its requests take no time and its clock is right, so it leads for exactly its deadline.
+//! Its requests take no time and its clock is exact, so it leads for exactly its deadline.
 //!
-//! It ends its term if a policy reverts its renewal. client-go would go on leading, but no other process could see that.
+//! It ends its term if a policy reverts its renewal. client-go would continue to lead, although no other process could
+//! observe that.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ const LONGEST_STAY: Duration = Duration::from_mins(3);
 pub(super) struct Foreign {
     pub(super) name: String,
     ends_at: Instant,
-    /// Whether it gives the Lease up at the end; otherwise it dies.
+    /// Whether it gives the Lease up at the end. Otherwise it dies.
     releases: bool,
     leads_until: Option<Instant>,
 }

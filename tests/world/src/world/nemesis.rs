@@ -1,4 +1,4 @@
-//! Decides what goes wrong, and when.
+//! Decides which faults happen, and when.
 
 use std::time::Duration;
 
@@ -20,28 +20,29 @@ use crate::trouble::Profile;
 const LONGEST_QUIET: [Duration; 4] =
     [Duration::from_mins(1), Duration::from_mins(3), Duration::from_mins(6), Duration::from_mins(10)];
 
-/// A fault may follow another so soon that they interact.
+/// A short time between two faults, so that they interact.
 const SHORT_QUIET: Duration = Duration::from_secs(3);
 
-/// How far an instance of the API server lags behind at most.
+/// The longest lag of an instance of the API server.
 const LONGEST_LAG: Duration = Duration::from_secs(20);
 
-/// How long work continues that does not stop: longer than any process waits for it.
+/// How long work that does not stop continues: longer than any process waits for it.
 const HANGS_FOR: Duration = Duration::from_secs(45);
 
-/// A fault of the whole world counts as one of the faults of each Lease, as in a world of so many Leases.
+/// Faults of the whole world are as frequent as in a world with this number of Leases, in which they count as faults of
+/// each Lease.
 const LEASES_OF_A_WORLD: f64 = 4.0;
 
-/// The number of dealings with the outside world after which a process is struck at the latest.
+/// The largest number of dealings with the outside world before a process is struck.
 const LATEST_BLOW: u32 = 60;
 
-/// How many requests in a row a proxy answers at most. A term survives that many failed renewals.
+/// How many requests in a row a proxy answers at most. A term survives this number of failed renewals.
 const MOST_FORGED: u32 = 2;
 
 /// How many writes in a row are delivered twice at most.
 const MOST_REPEATED: u32 = 8;
 
-/// By how much a date is set forward or back at most. One of these values is chosen each time.
+/// The limits of a step of the date, forward or back. One of these values is chosen each time.
 const LONGEST_STEPS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(30),
@@ -86,7 +87,7 @@ impl World {
         }
         self.fields[field].leaving.iter_mut().for_each(Process::mend);
         self.fields[field].dissenters.iter_mut().filter(|_| rng.random_bool(0.6)).for_each(Process::mend);
-        // As often as one Lease of that many.
+        // A world with several Leases calls this more often, so the probability is divided by their number.
         let leases = u32::try_from(self.setup.mode.leases()).unwrap_or(1);
         let share = 0.6 / f64::from(leases).min(LEASES_OF_A_WORLD);
         for index in 0..self.controllers.len() {
@@ -270,20 +271,20 @@ impl World {
     }
 }
 
-/// Mostly small numbers.
+/// A random number of dealings, mostly small.
 fn dealings(rng: &mut StdRng) -> u32 {
     let latest = rng.random_range(1..=LATEST_BLOW);
     rng.random_range(0..latest)
 }
 
-/// Forward or back, in microseconds.
+/// A random step of a date, forward or back, in microseconds.
 fn some_step(rng: &mut StdRng) -> i64 {
     let longest = LONGEST_STEPS.choose(rng).map_or(0, Duration::as_micros);
     let longest = i64::try_from(longest).unwrap_or(i64::MAX);
     rng.random_range(-longest..=longest)
 }
 
-/// A lag for each kind.
+/// A random lag for each kind.
 fn some_lag(rng: &mut StdRng) -> Lags {
     let mut some = || if rng.random_bool(0.6) { rng.random_range(Duration::ZERO..LONGEST_LAG) } else { Duration::ZERO };
     Lags { leases: some(), candidates: some() }

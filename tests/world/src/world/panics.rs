@@ -1,4 +1,4 @@
-//! S6: nothing panics. tokio catches panics in tasks, so a panic hook records them.
+//! S6: no code panics. tokio catches panics in tasks, so a panic hook records them.
 
 use std::cell::RefCell;
 use std::panic;
@@ -8,7 +8,7 @@ thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// From now on records every panic in this thread.
+/// Records every panic in this thread from now on.
 pub(super) fn listen() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -21,7 +21,7 @@ pub(super) fn listen() {
     PANICS.take();
 }
 
-/// The panics since then.
+/// Returns the panics that were recorded, and forgets them.
 pub(super) fn take() -> Vec<String> {
     PANICS.take()
 }

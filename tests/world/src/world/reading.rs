@@ -12,7 +12,7 @@ use crate::process::{CONTROLLERS_LEASE, NAMESPACE};
 use crate::server::{Kind, News, PERSON};
 
 impl World {
-    /// Checks everything that was written.
+    /// Checks all changes that were not checked yet.
     pub(super) fn read(&mut self) {
         if let Some(excess) = self.site.server.excess() {
             self.violate(None, excess);
@@ -82,7 +82,7 @@ impl World {
             field_now.checker.violations.push(violation);
         }
         if record.is_given_up() && field_now.foreign.is_some() {
-            // The process has just checked, by chance.
+            // The next check of the foreign elector is scheduled anew.
             self.acts.retain(|(_, act)| *act != Act::Foreign { field });
             self.acts.push((Instant::now(), Act::Foreign { field }));
         }
@@ -146,7 +146,7 @@ fn line_of(record: &LeaseRecord, news: &News) -> String {
         news.revision,
         news.caller,
         record.holder.as_deref().unwrap_or("nobody"),
-        // The rest of a session differs from run to run: its pod and its network namespace.
+        // The other parts of a session, pod and network namespace, differ from run to run.
         record.session.to_string().rsplit('.').next().unwrap_or_default(),
         record.duration_seconds,
         record.preferred_holder.as_deref().unwrap_or("nobody"),

@@ -1,4 +1,4 @@
-//! What is simulated, and the result.
+//! The setup of a simulation, and its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::purpose;
 /// How many Leases the two controllers of a world elect. The controllers cost as much as two or three Leases.
 const LEASES_OF_CONTROLLERS: usize = 8;
 
-/// Lease duration in seconds; renew deadline, retry period and request timeout in milliseconds. A timing that occurs
-/// several times is more likely. These are Kubernetes' defaults, values for busy clusters, OpenShift's for its
-/// operators, and short ones.
+/// The timings: lease duration in seconds; renew deadline, retry period and request timeout in milliseconds. A timing
+/// that occurs several times is more likely. The list contains Kubernetes' defaults, values for busy clusters,
+/// OpenShift's values for its operators, and short ones.
 const TIMINGS: [(u32, u64, u64, u64); 16] = [
     (15, 10_000, 2_000, 5_000),
     (15, 10_000, 2_000, 5_000),
@@ -32,14 +32,14 @@ const TIMINGS: [(u32, u64, u64, u64); 16] = [
     (137, 107_000, 26_000, 5_000),
     (6, 4_000, 1_000, 1_500),
     (6, 4_000, 1_000, 1_500),
-    // Shorter than a grant.
+    // A lease that is shorter than a grant.
     (3, 2_000, 400, 1_000),
 ];
 
-/// What is simulated.
+/// The setup of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Determines everything else.
+    /// The seed, which determines everything else.
     pub seed: u64,
     /// How long the nemesis injects faults.
     pub lasts: Duration,
@@ -100,12 +100,11 @@ pub struct Report {
     pub lasted: Duration,
     /// The sum of that duration over all Leases.
     pub lease_time: Duration,
-    /// What went wrong.
+    /// The violations of the invariants.
     pub violations: Vec<String>,
     /// The last events before the violation, as far as they concern it.
     pub trace: Vec<String>,
-    /// A digest of everything that happened: each change of each object, its author and time, and each line of the
-    /// trace.
+    /// A digest of all events: each change of each object with its author and time, and each line of the trace.
     pub digest: u64,
 }
 
@@ -130,7 +129,8 @@ impl Mode {
 }
 
 impl Setup {
-    /// A world with three processes for each Lease. In every other world with controllers, these read Pods.
+    /// A world with three processes for each Lease. The controllers read Pods in every second world that has
+    /// controllers.
     pub fn new(seed: u64, mode: Mode, lasts: Duration) -> Self {
         let kubelets = if mode == Mode::Coordinated && seed % 2 == 1 { Kubelets::Truthful } else { Kubelets::Unread };
         Self {

@@ -74,7 +74,7 @@ fn a_lease_of_any_content_is_read() {
 }
 
 #[test]
-fn no_more_of_a_text_is_kept_than_anybody_is_known_by() {
+fn texts_are_cut_to_a_kilobyte() {
     let long = "\u{301}".repeat(500_000);
     let read = ReadLease::from_json(json!({
         "metadata": { "annotations": {
@@ -85,7 +85,7 @@ fn no_more_of_a_text_is_kept_than_anybody_is_known_by() {
     }));
     let record = read.record;
     let stamp = record.session.stamp().unwrap();
-    assert_eq!((stamp.term, stamp.seconds), (3, 40), "its numbers stand at its end");
+    assert_eq!((stamp.term, stamp.seconds), (3, 40), "the numbers at the end are not cut off");
     let texts = [record.holder, record.preferred_holder, record.strategy, record.hold, record.native.strategy];
     for text in texts.iter().flatten().chain([&stamp.session, &record.native.preferred_holder.unwrap()]) {
         assert_eq!(text.len(), 1024);
@@ -95,13 +95,13 @@ fn no_more_of_a_text_is_kept_than_anybody_is_known_by() {
 }
 
 #[test]
-fn metadata_that_do_not_parse_still_identify_the_object() {
+fn metadata_that_does_not_parse_still_identifies_the_object() {
     let read = ReadLease::from_json(json!({ "metadata": { "name": "l", "uid": "u", "generation": "x" } }));
     assert_eq!((read.metadata.name.as_deref(), read.record.uid.as_str()), (Some("l"), "u"));
 }
 
 #[test]
-fn a_patch_holds_what_is_set_and_the_version_that_it_is_conditional_on() {
+fn a_patch_contains_only_the_fields_that_are_set_and_the_version() {
     let current = ReadLease::from_json(lease()).record;
     let mut write = LeaseWrite::new(Purpose::Renew, &current);
     write.renew_time = Set::To(WireTime::from_micros(3_000_000));
@@ -137,7 +137,7 @@ fn a_label_or_an_announcement_with_another_value_does_not_count() {
 }
 
 #[test]
-fn a_session_that_a_write_removes_is_removed_from_the_object() {
+fn an_absent_session_in_a_write_removes_the_annotation() {
     let current = ReadLease::from_json(lease()).record;
     let write = LeaseWrite { session: Set::To(SessionMark::Absent), ..LeaseWrite::new(Purpose::Grant, &current) };
     let annotations = lease_patch(&write, &current)["metadata"]["annotations"].take();
@@ -188,7 +188,7 @@ fn a_release_empties_the_holder_and_never_nulls_it() {
 }
 
 #[test]
-fn native_copies_never_stand_beside_a_null_holder_or_without_a_strategy() {
+fn native_copies_are_never_written_beside_a_null_holder_or_without_a_strategy() {
     let mut current = LeaseRecord { resource_version: 7, enrolled: true, ..LeaseRecord::default() };
     let mut write = LeaseWrite::new(Purpose::Hold, &current);
     write.strategy = Set::To("example.com/Mine".to_owned());
@@ -198,7 +198,7 @@ fn native_copies_never_stand_beside_a_null_holder_or_without_a_strategy() {
     current.holder = Some("a".to_owned());
     let mut write = LeaseWrite::new(Purpose::Prefer, &current);
     write.preferred_holder = Set::To("b".to_owned());
-    assert_eq!(lease_patch(&write, &current).get("spec"), None, "nobody named a strategy");
+    assert_eq!(lease_patch(&write, &current).get("spec"), None, "there is no strategy");
     current.strategy = Some("OldestEmulationVersion".to_owned());
     let spec = &lease_patch(&write, &current)["spec"];
     assert_eq!(spec, &json!({ "strategy": "OldestEmulationVersion", "preferredHolder": "b" }));
@@ -208,7 +208,7 @@ fn native_copies_never_stand_beside_a_null_holder_or_without_a_strategy() {
 }
 
 #[test]
-fn the_answer_tells_whether_native_fields_stick() {
+fn the_answer_shows_whether_the_server_keeps_native_fields() {
     let mut answer = lease();
     let current = ReadLease::from_json(answer.clone()).record;
     let mut write = LeaseWrite::new(Purpose::Prefer, &current);

@@ -1,4 +1,4 @@
-//! The checks of all settings, and the assembly of an elector from valid ones.
+//! The validation of all settings, and the assembly of an elector from valid settings.
 
 use std::sync::Arc;
 
@@ -80,11 +80,11 @@ impl Settings {
         for warning in timing.warnings() {
             tracing::warn!(lease, "{warning}");
         }
-        let is_near = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
+        let is_in_pod_namespace = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
         let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));
         let container = self.container.take().or_else(|| environment("CONTAINER_NAME"));
         let pod = self.pod.take().or_else(|| {
-            is_near.then_some(())?;
+            is_in_pod_namespace.then_some(())?;
             Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
         });
         // The garbage collector deletes a candidate whose owner the API server does not know.

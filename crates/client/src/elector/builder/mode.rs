@@ -1,4 +1,4 @@
-//! How an elector gets the right to lead, as the type of its builder. A setting of one mode does not compile in another.
+//! The mode of an elector, as the type of its builder. A setting of one mode does not compile in another mode.
 
 use hustings_core::model::Strategy;
 
@@ -35,7 +35,8 @@ pub struct Direct {
 /// # Ok::<_, hustings_client::InvalidElector>(())
 /// ```
 ///
-/// A direct elector has no candidate, a key means nothing to a controller, and an elector needs a mode:
+/// These do not compile: a direct elector has no candidate and no priority, a controller ignores keys, and an elector
+/// needs a mode.
 ///
 /// ```compile_fail,E0599
 /// # use hustings_client::{Elector, testing::MemoryStore};
@@ -93,7 +94,7 @@ impl Coordinated {
         Self { binary_version, emulation_version: None, strategy: None, priority: None, fallback: true }
     }
 
-    /// A program without an emulation version emulates its own version.
+    /// The emulation version. Under `OldestEmulationVersion` it defaults to the binary version.
     pub(super) fn emulation_version(&self) -> Option<String> {
         let strategy = Strategy::read(self.strategy.as_deref());
         let is_required = matches!(strategy, Ok(Strategy::OldestEmulationVersion));

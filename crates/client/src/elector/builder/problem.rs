@@ -7,7 +7,7 @@ use hustings_core::model::{CandidateRecord, Inadmissible};
 
 use super::mode::Coordinated;
 
-/// All problems of an elector's settings. Retrying does not help: a person has to change the settings.
+/// All problems of an elector's settings. A retry does not help: a person must change the settings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct InvalidElector {
     /// `namespace/name` of the Lease.
@@ -38,7 +38,7 @@ pub enum Problem {
     /// The controller could never elect the candidate.
     #[error("invalid candidate: {0}")]
     Candidate(String),
-    /// The durations break a rule.
+    /// The durations violate a rule.
     #[error("{0}")]
     Timing(InvalidTiming),
 }
@@ -56,7 +56,7 @@ impl fmt::Display for InvalidElector {
 
 impl std::error::Error for InvalidElector {}
 
-/// Why every controller would reject the candidate, if it would.
+/// Why every controller would reject the candidate; `None` if the candidate is valid.
 pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
     let record = CandidateRecord {
         binary_version: candidate.binary_version.clone(),

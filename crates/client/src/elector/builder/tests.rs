@@ -1,4 +1,4 @@
-//! What the builder rejects, and what it reads from the environment.
+//! The settings that the builder rejects, and the environment variables that it uses.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -76,7 +76,7 @@ async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_i
 }
 
 #[tokio::test]
-async fn the_pod_is_found_in_the_environment() {
+async fn the_pod_comes_from_the_environment() {
     let environment = |name: &str| match name {
         "POD_NAME" => Some("pod-1".to_owned()),
         "POD_UID" => Some("u".to_owned()),
@@ -102,7 +102,7 @@ async fn the_pod_is_found_in_the_environment() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_elector_in_a_known_pod_hands_its_instance_lock_out() {
+async fn an_elector_in_a_known_pod_has_an_instance_lock() {
     let elector = |builder: ElectorBuilder| builder.identity("a").direct().build_in(|_| None).ok().unwrap();
     let uid = format!("builder-{}", std::process::id());
     let lock = elector(builder("n", "l").pod("a", uid)).instance_lock();

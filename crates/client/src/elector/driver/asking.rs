@@ -10,10 +10,10 @@ use crate::clock::Clock;
 use crate::store::failure::{LOG_INTERVAL, not_allowed, within};
 use crate::store::{Answer, Failure, Store};
 
-/// The resource of Leases, as a Role names it.
+/// The resource of Leases, as an RBAC role names it.
 const LEASES: &str = "leases.coordination.k8s.io";
 
-/// The resource of candidates, as a Role names it.
+/// The resource of candidates, as an RBAC role names it.
 const CANDIDATES: &str = "leasecandidates.hustings.io";
 
 /// When each failure of one elector was last logged.
@@ -23,7 +23,7 @@ pub(crate) struct FailureLog(Mutex<BTreeMap<Purpose, BTreeMap<Kind, Moment>>>);
 /// Verb and resource.
 type Purpose = (&'static str, &'static str);
 
-/// Classes of failures that a person need not distinguish.
+/// The classes of failures that the log distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Forbidden,
@@ -41,7 +41,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Sends the request, bounds it whatever the store does, and logs a failure.
+    /// Sends the request with a deadline, whatever the store does, and logs a failure.
     pub(super) async fn send(&self, store: &dyn Store, request: &Request) -> Answer {
         let answer = within(&*self.clock, self.timeout, store.send(&self.namespace, request)).await;
         match &answer {
@@ -51,8 +51,9 @@ impl Asking {
         answer
     }
 
-    /// Pauses for as long as the server asks: an elector repeats no request before it has the answer. The pause never
-    /// exceeds the time that a request may take, so that the term has a second chance.
+    /// Pauses for as long as the server asks. The elector gets the answer after the pause, so it does not repeat the
+    /// request before. Request and pause together take at most the request timeout, so that a second renewal is
+    /// possible within the term.
     pub(super) async fn pause(&self, sent: Moment, answer: &Answer) {
         if let Some(pause) = answer.as_ref().err().and_then(Failure::retry_after) {
             let until = self.clock.now().after(pause).min(sent.after(self.timeout));
@@ -76,9 +77,9 @@ impl Asking {
 }
 
 impl FailureLog {
-    /// Whether to log this failure now: at first, and at intervals as long as nothing succeeds.
+    /// Whether to log this failure now: the first time, and then at intervals until a request succeeds.
     fn is_due(&self, purpose: Purpose, kind: Kind, now: Moment) -> bool {
-        // A panic under this lock leaves whole values.
+        // The values stay consistent even if a thread panics while it holds this lock.
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_purpose = failures.entry(purpose).or_default();
         let is_due = of_purpose.get(&kind).is_none_or(|last| now >= last.after(LOG_INTERVAL));
@@ -88,13 +89,13 @@ impl FailureLog {
         is_due
     }
 
-    /// Makes the next failure new.
+    /// Makes the next failure count as the first one.
     fn succeeded(&self, purpose: Purpose) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&purpose);
     }
 }
 
-/// The request in the words of RBAC.
+/// The verb and the resource of the request in RBAC.
 const fn purpose(request: &Request) -> Purpose {
     match request {
         Request::ReadLease { .. } => ("get", LEASES),
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_hears_of_failures_that_the_elector_does_not_report_itself() {
+    fn failures_that_the_elector_does_not_report_itself_are_logged() {
         let timed_out = || Failure::TimedOut(Duration::ZERO);
         for (verb, failure, expected) in [
             ("create", Failure::Missing, Some(Kind::NothingToCreateIn)),
@@ -171,7 +172,7 @@ mod tests {
         let (create, get) = (("create", LEASES), ("get", LEASES));
         assert!(failures.is_due(create, Kind::Failed, at(0)));
         assert!(!failures.is_due(create, Kind::Failed, at(59)));
-        assert!(failures.is_due(create, Kind::Forbidden, at(59)), "that is another one");
+        assert!(failures.is_due(create, Kind::Forbidden, at(59)), "another class of failure");
         assert!(failures.is_due(get, Kind::Failed, at(59)));
         assert!(failures.is_due(create, Kind::Failed, at(60)));
         failures.succeeded(create);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_makes_the_next_failure_new() {
+    async fn after_a_success_the_next_failure_is_logged_again() {
         let failures = Arc::<FailureLog>::default();
         let (clock, namespace) = (TokioClock::shared(), "n".to_owned());
         let now = clock.now();

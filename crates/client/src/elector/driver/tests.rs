@@ -1,4 +1,4 @@
-//! The driver in virtual time, before a server of one Lease whose answers a test can delay.
+//! The driver in virtual time, against a server with one Lease whose answers a test can delay.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::store::{Store, candidate_of};
 use crate::testing::{MemoryStore, TokioClock};
 use crate::{Campaign, CampaignError, Elector, Timing};
 
-/// A server that knows one Lease, and whose watches say nothing.
+/// A server that knows one Lease, and whose watches report nothing.
 #[derive(Default)]
 struct Server {
     lease: Option<Value>,
@@ -28,7 +28,7 @@ struct Server {
     faults: u32,
 }
 
-/// What is answered instead.
+/// The answer to every request while the server fails.
 #[derive(Clone, Copy)]
 struct Fault {
     code: u16,
@@ -67,7 +67,7 @@ async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
 }
 
 const FAULTS: [Fault; 6] = [
-    // As of a proxy: it names no object.
+    // Like that of a proxy: it names no object.
     Fault { code: 404, retry_after_seconds: None },
     Fault { code: 429, retry_after_seconds: None },
     Fault { code: 429, retry_after_seconds: Some(1) },
@@ -93,7 +93,7 @@ async fn a_server_that_fails_for_less_than_the_deadline_costs_no_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_fails_for_long_costs_the_term_exactly_at_its_end_and_is_not_asked_in_haste() {
+async fn a_server_that_fails_for_long_costs_the_term_exactly_at_its_end_and_gets_few_requests() {
     for fault in FAULTS {
         let (server, campaign) = started();
         let leadership = campaign.leadership();
@@ -125,13 +125,13 @@ async fn a_stop_ends_within_a_lease_and_a_request_if_the_server_never_answers() 
     server.lock().unwrap().delay = Duration::MAX;
     let bound = Timing::default().lease_duration() + Timing::default().request_timeout();
     let stopping = campaign.stop();
-    timeout(bound, stopping).await.expect("an end that needs no server").unwrap();
+    timeout(bound, stopping).await.expect("the stop needs no answer").unwrap();
     assert!(!leadership.is_leader());
 }
 
-/// Otherwise the next one could use another connection that is as stale as that of the former.
+/// Otherwise the next write could use another stale connection of the same pool.
 #[tokio::test(start_paused = true)]
-async fn a_write_without_an_answer_is_dropped_before_the_elector_would_send_the_next_one_by_itself() {
+async fn a_write_without_an_answer_is_dropped_before_the_elector_sends_the_next_one() {
     let (server, campaign) = started();
     campaign.leadership().wait_until_leader().await.unwrap();
     server.lock().unwrap().delay = Duration::MAX;
@@ -161,7 +161,7 @@ async fn an_hour_at_rest_costs_one_write_per_retry_period_and_no_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_record_of_a_term_names_the_key() {
+async fn the_first_record_of_a_term_contains_the_key() {
     let store = MemoryStore::new();
     let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().key(7).build().unwrap();
     let campaign = elector.start();
@@ -182,7 +182,7 @@ async fn an_elector_pauses_for_as_long_as_the_server_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_whose_lease_has_expired_is_reported_no_more() {
+async fn a_holder_whose_lease_has_expired_is_no_longer_reported() {
     let store = MemoryStore::new();
     let holder = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap().start();
     holder.leadership().wait_until_leader().await.unwrap();
@@ -360,7 +360,7 @@ async fn a_candidate_that_stands_for_another_lease_is_reported_until_it_is_gone(
     sleep(Duration::from_secs(20)).await;
     assert_eq!(leadership.obstacle(), None);
     let stands_for = store.candidate("n", "a").unwrap().lease_name;
-    assert_eq!(stands_for, "second", "it tries on");
+    assert_eq!(stands_for, "second", "the elector keeps trying");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Readers of one handle, and what its publisher shows them.
+//! A handle reports what its publisher publishes.
 
 use std::sync::Mutex;
 
@@ -36,7 +36,7 @@ fn a_reader_leads_until_the_validity_ends_by_its_own_clock() {
 }
 
 #[test]
-fn no_work_begins_in_a_term_that_the_clock_says_is_over_and_it_is_given_up_if_it_goes_on_after_all() {
+fn no_work_begins_in_a_term_that_is_over_by_the_clock_and_a_late_renewal_does_not_revive_it() {
     let (clock, mut publisher, leadership) = handles();
     publisher.publish(Some(leading(7, 110)), None);
     let term = leadership.term().unwrap();
@@ -90,7 +90,7 @@ fn a_reader_loads_the_validity_before_it_reads_the_clock() {
 }
 
 #[test]
-fn a_change_of_the_holder_of_the_term_or_of_the_obstacle_alone_is_reported_and_a_renewal_is_not() {
+fn a_change_of_the_holder_the_term_or_the_obstacle_is_reported_and_a_renewal_is_not() {
     let (_clock, mut publisher, leadership) = handles();
     let mut changes = std::pin::pin!(leadership.changes());
     let mut next = || changes.next().now_or_never().flatten();
@@ -109,7 +109,7 @@ fn a_change_of_the_holder_of_the_term_or_of_the_obstacle_alone_is_reported_and_a
 }
 
 #[test]
-fn nobody_leads_when_the_publisher_is_gone() {
+fn the_process_does_not_lead_when_the_publisher_is_gone() {
     let (_clock, mut publisher, leadership) = handles();
     publisher.publish(Some(leading(7, 110)), None);
     let term = leadership.term().unwrap();
@@ -121,7 +121,7 @@ fn nobody_leads_when_the_publisher_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_is_stopped_and_then_dropped_by_the_clock_if_the_elector_is_stuck() {
+async fn if_the_elector_is_stuck_the_clock_stops_the_work_and_then_drops_it() {
     const GRACE: Duration = Duration::from_secs(3);
     let clock = TokioClock::shared();
     let (mut publisher, leadership) = leadership(clock, "n/l".to_owned(), "a".to_owned(), Timing::default());
@@ -187,7 +187,7 @@ fn the_lock_is_held_until_the_work_of_a_term_has_ended() {
 }
 
 #[test]
-fn stopping_waits_for_work_and_lets_no_more_begin() {
+fn a_stop_waits_for_the_work_and_admits_no_new_work() {
     let (_clock, mut publisher, leadership) = handles();
     assert_eq!(publisher.stop_work().now_or_never(), Some(()), "there is no work");
     publisher.publish(Some(leading(7, 110)), None);
@@ -211,7 +211,7 @@ fn each_promotion_is_reported_once_and_the_running_term_first() {
     let mut next = move || promotions.next().now_or_never().map(|term| term.map(|term| term.token));
     assert_eq!(next(), Some(Some(7)));
     publisher.publish(Some(leading(7, 112)), None);
-    assert_eq!(next(), None, "a renewal is none");
+    assert_eq!(next(), None, "a renewal is no promotion");
     publisher.publish(None, None);
     assert_eq!(next(), None);
     publisher.publish(Some(leading(9, 114)), None);
@@ -239,7 +239,7 @@ async fn the_holder_is_known_until_its_record_expires_and_changes_are_reported()
 }
 
 #[test]
-fn a_token_of_a_term_is_cancelled_with_it_and_cancels_nothing_itself() {
+fn a_token_is_cancelled_with_its_term_but_does_not_cancel_it() {
     let (_clock, mut publisher, leadership) = handles();
     publisher.publish(Some(leading(7, 110)), None);
     let term = leadership.term().unwrap();

@@ -1,8 +1,8 @@
-//! Detects whether another replica held the Lease between two of its versions.
+//! Detects whether another replica held the Lease between two of its observed versions.
 //!
-//! The rule that must hold: no term of another replica goes unnoticed, not even one without any observed version. So
-//! the comparison does not rely on the observed names, but on what a term leaves behind. Each term begins with a grant,
-//! hand-over or claim, and each of these adds 1 to `leaseTransitions`, no matter which holder came before.
+//! The rule that must hold: no term of another replica goes unnoticed, not even if this process observed no version of
+//! it. So the comparison relies on `leaseTransitions`, not on the observed names. Each term begins with a grant,
+//! hand-over or claim, and each of these adds 1 to that count, whichever holder came before.
 //!
 //! These ambiguous cases count as a change, too:
 //!
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_and_an_empty_lease_are_nobodys_term() {
+    fn a_grant_and_an_empty_lease_show_no_term() {
         let grant = LeaseRecord { session: SessionMark::Open, ..record("a", "s", 1, 1) };
         assert_eq!(ObservedTerm::of(&grant), None);
         assert_eq!(ObservedTerm::of(&LeaseRecord { holder: None, ..record("a", "s", 1, 1) }), None);

@@ -46,7 +46,7 @@ impl LatestTerm {
 
 impl Ranges {
     pub(crate) fn lock(&self) -> MutexGuard<'_, RangeState> {
-        // A panic under this lock leaves consistent values.
+        // The values stay consistent even if a thread panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,7 +68,7 @@ impl RangeState {
         self.range = Some(Owned::Always);
     }
 
-    /// Without an elector, this process would not observe that another has taken over.
+    /// Ends failing open. Without an elector, this process would not observe that another one has taken over.
     pub(crate) fn stop_failing_open(&mut self) {
         if let Some(Owned::Range(range)) = &mut self.range {
             range.fails_open_until = None;

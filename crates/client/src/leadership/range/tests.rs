@@ -1,4 +1,4 @@
-//! Two processes never own the same instant, however a term ends and wall clocks differ.
+//! Two processes never own the same instant, however a term ends and however their wall clocks differ.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,7 +16,7 @@ mod world;
 
 const HOUR: i64 = 3_600;
 
-/// The distance between the instants that every process is asked about.
+/// The distance between the instants that the test checks.
 const GRID_MICROS: i64 = 500_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ enum End {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_instant_is_ever_called_its_own_by_two_however_their_clocks_differ() {
+async fn no_two_processes_ever_own_the_same_instant_however_their_clocks_differ() {
     for end in [End::Crash, End::HandOver, End::Release, End::RunOut, End::Deletion, End::CutOff] {
         for offsets in [[0, 0], [HOUR, 0], [0, HOUR], [-HOUR, 0], [7, 0], [0, 7]] {
             let store = MemoryStore::new();
@@ -70,45 +70,45 @@ async fn no_instant_is_ever_called_its_own_by_two_however_their_clocks_differ() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_takes_back_no_answer() {
+async fn no_answer_becomes_false_when_a_clock_is_set_back() {
     let store = MemoryStore::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     sleep(Duration::from_secs(5)).await;
-    let vouched = first.just_now();
-    assert!(first.leadership.contains(vouched));
-    let earlier = vouched - jiff::SignedDuration::from_secs(4);
-    assert!(first.leadership.contains(earlier), "an earlier instant takes back no answer, either");
+    let reported = first.wall_time();
+    assert!(first.leadership.contains(reported));
+    let earlier = reported - jiff::SignedDuration::from_secs(4);
+    assert!(first.leadership.contains(earlier), "an earlier instant does not change the latest reported one");
     first.clock.offset_seconds.store(-4, Ordering::SeqCst);
     let second = Process::start(&store, "second", -4, |builder| builder);
     store.prefer("n", "l", "second").unwrap();
     second.leadership.wait_until_leader().await.unwrap();
     sleep(Duration::from_secs(10)).await;
     let range = second.leadership.range().unwrap();
-    assert!(range.start > vouched, "{range:?} {vouched}");
-    assert!(!second.leadership.contains(vouched));
+    assert!(range.start > reported, "{range:?} {reported}");
+    assert!(!second.leadership.contains(reported));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_takes_back_no_answer_when_the_lease_is_deleted() {
+async fn no_answer_becomes_false_when_a_clock_is_set_back_and_the_lease_is_deleted() {
     let store = MemoryStore::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     let second = Process::start(&store, "second", -4, |builder| builder);
     sleep(Duration::from_secs(5)).await;
-    let vouched = first.just_now();
-    assert!(first.leadership.contains(vouched));
+    let reported = first.wall_time();
+    assert!(first.leadership.contains(reported));
     first.clock.offset_seconds.store(-4, Ordering::SeqCst);
     assert!(store.delete_lease("n", "l"));
     sleep(Duration::from_secs(6)).await;
     assert!(!first.leadership.is_leader());
     let range = first.leadership.range();
-    assert!(first.leadership.contains(vouched), "{vouched} is in {range:?} no more");
-    assert!(!first.leadership.contains(first.just_now()), "the Lease was gone before");
-    assert!(!second.leadership.contains(vouched));
+    assert!(first.leadership.contains(reported), "{reported} is in {range:?} no more");
+    assert!(!first.leadership.contains(first.wall_time()), "the Lease was gone before");
+    assert!(!second.leadership.contains(reported));
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads_by_it() {
-    // The lease of 15 s after the last renewal, and then the bound.
+async fn only_the_last_leader_fails_open_within_the_bound_and_it_does_not_lead_meanwhile() {
+    // The range ends 15 s after the last renewal. Then the bound begins.
     for (fail_open, open_until) in
         [(FailOpen::Off, 0), (FailOpen::Bounded(Duration::from_mins(1)), 70), (FailOpen::Unbounded, 4_000)]
     {
@@ -123,9 +123,9 @@ async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads
         for since in [25, 60, 100, 3_600] {
             sleep_until(cut_off + Duration::from_secs(since)).await;
             let is_open = since < open_until;
-            assert_eq!(first.leadership.contains(first.just_now()), is_open, "{fail_open:?} after {since} s");
+            assert_eq!(first.leadership.contains(first.wall_time()), is_open, "{fail_open:?} after {since} s");
             assert_eq!(first.leadership.failing_open(), is_open);
-            // What it owned in that time stays its own, and another may own the same.
+            // The process keeps the instants that it owned meanwhile. Another process may own them, too.
             let has_failed_open = fail_open != FailOpen::Off;
             let range = first.leadership.range().unwrap();
             assert_eq!(range.is_failing_open, has_failed_open);
@@ -140,7 +140,7 @@ async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads
         first.is_cut_off.store(false, Ordering::SeqCst);
         sleep(Duration::from_secs(10)).await;
         assert!(!first.leadership.failing_open());
-        assert!(!first.leadership.contains(first.just_now()) && second.leadership.contains(second.just_now()));
+        assert!(!first.leadership.contains(first.wall_time()) && second.leadership.contains(second.wall_time()));
     }
 }
 
@@ -175,7 +175,7 @@ async fn the_metrics_of_an_elector_show_its_renewals_and_that_it_fails_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_elector_that_has_ended_fails_open_no_more() {
+async fn an_elector_that_has_ended_no_longer_fails_open() {
     let store = MemoryStore::new();
     let mut first = Process::start(&store, "first", 0, |builder| builder.fail_open(FailOpen::Unbounded));
     first.leadership.wait_until_leader().await.unwrap();
@@ -184,11 +184,11 @@ async fn an_elector_that_has_ended_fails_open_no_more() {
     assert!(first.leadership.failing_open());
     first.crash();
     sleep(Duration::from_millis(1)).await;
-    assert!(!first.leadership.failing_open() && !first.leadership.contains(first.just_now()));
+    assert!(!first.leadership.failing_open() && !first.leadership.contains(first.wall_time()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_holders_is_reported_once_and_a_loss_that_never_was_is_none() {
+async fn a_change_of_the_holder_is_reported_once_and_a_regained_lease_is_no_change() {
     let store = MemoryStore::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     first.leadership.wait_until_leader().await.unwrap();
@@ -202,7 +202,7 @@ async fn a_change_of_holders_is_reported_once_and_a_loss_that_never_was_is_none(
     first.is_cut_off.store(false, Ordering::SeqCst);
     first.leadership.wait_until_leader().await.unwrap();
     assert_ne!(first.leadership.term(), former_term);
-    assert_eq!(changes.next().now_or_never(), None, "it has lost nothing to anybody");
+    assert_eq!(changes.next().now_or_never(), None, "no other replica held the Lease");
 
     let second = Process::start(&store, "second", 0, |builder| builder);
     store.prefer("n", "l", "second").unwrap();
@@ -215,7 +215,7 @@ async fn a_change_of_holders_is_reported_once_and_a_loss_that_never_was_is_none(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_regains_the_lease_learns_of_another_that_it_did_not_observe() {
+async fn a_holder_that_regains_the_lease_reports_a_change_even_if_it_did_not_observe_the_other_holder() {
     let store = MemoryStore::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     first.leadership.wait_until_leader().await.unwrap();
@@ -251,7 +251,7 @@ async fn a_holder_that_regains_the_lease_learns_of_another_that_it_did_not_obser
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_callback_is_called_once_per_change_also_after_it_has_panicked_and_until_the_elector_has_ended() {
+async fn a_callback_is_called_once_per_change_even_after_a_panic_until_the_elector_has_ended() {
     let store = MemoryStore::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     let (calls, mut called) = tokio::sync::mpsc::unbounded_channel();
@@ -267,11 +267,11 @@ async fn a_callback_is_called_once_per_change_also_after_it_has_panicked_and_unt
     sleep(Duration::from_mins(1)).await;
     assert!(called.is_empty());
     first.campaign.unwrap().stop().await.unwrap();
-    assert_eq!(called.recv().await, None, "nobody is left to call it");
+    assert_eq!(called.recv().await, None, "the elector has ended");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_election_every_instant_is_its_own() {
+async fn without_an_election_the_process_owns_every_instant() {
     let store = MemoryStore::new();
     let off = Process::start(&store, "off", 0, |builder| builder.enabled(false));
     off.leadership.wait_until_leader().await.unwrap();
@@ -280,7 +280,7 @@ async fn without_an_election_every_instant_is_its_own() {
     assert!(!off.leadership.failing_open());
 }
 
-/// Lets time pass. Asks each process all the while about the instants around its own clock.
+/// Lets time pass. Meanwhile, records which instants around its own clock each process owns.
 async fn probe(duration: Duration, processes: [&mut Process; 2]) {
     let [first, second] = processes;
     for _ in 0..duration.as_millis() / 250 {

@@ -1,4 +1,4 @@
-//! Over real sockets, before a server that speaks as much HTTP as this takes.
+//! Tests over real sockets, against a server that speaks just enough HTTP.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -10,30 +10,31 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::store::kubernetes::lease_client;
 
-/// How long anything may take that works.
+/// The limit for a request that is answered.
 const LONG: Duration = Duration::from_secs(30);
 
-/// How long a request is waited for that is not answered.
+/// How long the tests wait for a request that is not answered.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// How many connections lie idle when the path fails over.
+/// How many connections are idle when the path fails over.
 const IDLE: usize = 8;
 
-/// A server behind a path that can fail over without a word.
+/// A server behind a network path that can fail over silently.
 struct Server {
-    /// What comes over a connection from before the last failover is swallowed.
+    /// The number of failovers. The server ignores requests on connections from before the last failover.
     failovers: watch::Sender<usize>,
-    /// Or closes it.
+    /// Whether the server closes such a connection instead.
     closes: AtomicBool,
     connections: AtomicUsize,
-    /// How many of them have not been closed.
+    /// How many of the connections are open.
     open: AtomicUsize,
-    swallowed: AtomicUsize,
+    /// The number of ignored requests.
+    ignored: AtomicUsize,
     user_agents: Mutex<Vec<String>>,
-    /// So many requests for `/together` are answered at a time, each on a connection of its own.
+    /// The server answers this many requests for `/together` at a time, so each needs a connection of its own.
     together: Barrier,
-    /// Each word is said on every watch.
-    words: watch::Sender<usize>,
+    /// The number of events. Each one is sent on every watch.
+    events: watch::Sender<usize>,
 }
 
 async fn serve() -> (Arc<Server>, Config) {
@@ -44,10 +45,10 @@ async fn serve() -> (Arc<Server>, Config) {
         closes: AtomicBool::new(false),
         connections: AtomicUsize::new(0),
         open: AtomicUsize::new(0),
-        swallowed: AtomicUsize::new(0),
+        ignored: AtomicUsize::new(0),
         user_agents: Mutex::default(),
         together: Barrier::new(IDLE),
-        words: watch::Sender::new(0),
+        events: watch::Sender::new(0),
     });
     let accepting = Arc::clone(&server);
     tokio::spawn(async move {
@@ -75,7 +76,7 @@ impl Server {
         let is_stale = || *self.failovers.borrow() != failovers;
         while let Some(head) = read_head(&stream).await {
             if is_stale() {
-                self.swallowed.fetch_add(1, Ordering::SeqCst);
+                self.ignored.fetch_add(1, Ordering::SeqCst);
                 if self.closes.load(Ordering::SeqCst) {
                     return;
                 }
@@ -88,8 +89,8 @@ impl Server {
             }
             if head.contains("watch=true") {
                 write(&stream, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
-                let mut words = self.words.subscribe();
-                while words.changed().await.is_ok() {
+                let mut events = self.events.subscribe();
+                while events.changed().await.is_ok() {
                     write(&stream, b"5\r\nword\n\r\n").await;
                 }
             }
@@ -108,8 +109,8 @@ impl Server {
         self.failovers.send_modify(|failovers| *failovers += 1);
     }
 
-    fn speak(&self) {
-        self.words.send_modify(|words| *words += 1);
+    fn send_event(&self) {
+        self.events.send_modify(|events| *events += 1);
     }
 }
 
@@ -128,7 +129,7 @@ async fn read_head(stream: &TcpStream) -> Option<String> {
     Some(String::from_utf8(head).unwrap())
 }
 
-/// What a test sends fits into the buffer of a socket.
+/// Writes all bytes at once: they fit into the buffer of the socket.
 async fn write(stream: &TcpStream, bytes: &[u8]) {
     stream.writable().await.unwrap();
     assert_eq!(stream.try_write(bytes).unwrap(), bytes.len());
@@ -150,17 +151,17 @@ async fn begin_watch(client: &Client) -> Body {
 }
 
 #[tokio::test]
-async fn after_one_request_without_an_answer_none_uses_a_connection_from_before() {
+async fn after_one_request_without_an_answer_no_request_uses_an_earlier_connection() {
     let (server, client) = served().await;
     join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
     server.fail_over();
     get_in_vain(&client, "/").await;
     join_all((0..IDLE).map(|_| get(&client, "/"))).await;
-    assert_eq!(server.swallowed.load(Ordering::SeqCst), 1);
+    assert_eq!(server.ignored.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn after_one_connection_has_failed_none_from_before_is_used() {
+async fn after_one_connection_has_failed_no_request_uses_an_earlier_connection() {
     let (server, client) = served().await;
     join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
     server.closes.store(true, Ordering::SeqCst);
@@ -169,11 +170,11 @@ async fn after_one_connection_has_failed_none_from_before_is_used() {
     let answer = timeout(LONG, client.request_text(request)).await.expect("it fails at once");
     assert!(answer.is_err(), "{answer:?}");
     join_all((0..IDLE).map(|_| get(&client, "/"))).await;
-    assert_eq!(server.swallowed.load(Ordering::SeqCst), 1);
+    assert_eq!(server.ignored.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn connections_that_lie_idle_for_long_are_closed() {
+async fn connections_that_are_idle_for_long_are_closed() {
     let (server, mut config) = serve().await;
     config.read_timeout = Some(SHORT);
     let client = super::client(config).unwrap();
@@ -198,7 +199,7 @@ async fn requests_that_are_answered_share_one_connection() {
 }
 
 #[tokio::test]
-async fn requests_that_time_out_together_cost_one_pool() {
+async fn requests_that_time_out_together_replace_the_pool_once() {
     let (server, client) = served().await;
     join_all((0..IDLE).map(|_| get_in_vain(&client, "/hang"))).await;
     let before = server.connections.load(Ordering::SeqCst);
@@ -209,7 +210,7 @@ async fn requests_that_time_out_together_cost_one_pool() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_counts_as_none() {
+async fn an_incomplete_answer_counts_as_no_answer() {
     let (server, client) = served().await;
     join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
     get_in_vain(&client, "/partial").await;
@@ -218,7 +219,7 @@ async fn an_answer_that_breaks_off_counts_as_none() {
 }
 
 #[tokio::test]
-async fn a_request_of_an_earlier_pool_replaces_nothing_when_it_is_given_up() {
+async fn an_abandoned_request_of_an_earlier_pool_does_not_replace_the_current_pool() {
     let (server, client) = served().await;
     let mut early = Box::pin(get(&client, "/hang"));
     assert!(timeout(SHORT, &mut early).await.is_err(), "it is under way");
@@ -236,14 +237,14 @@ async fn a_silent_watch_ends_once_a_new_connection_answers_and_not_before() {
     get(&client, "/").await;
     server.fail_over();
     get_in_vain(&client, "/").await;
-    assert!(timeout(SHORT, body.frame()).await.is_err(), "nobody has been answered yet");
+    assert!(timeout(SHORT, body.frame()).await.is_err(), "no new connection has answered yet");
     get(&client, "/").await;
     let end = timeout(LONG, body.frame()).await.expect("it ends");
     assert!(end.is_none(), "as if the server had ended it: {end:?}");
 }
 
 #[tokio::test]
-async fn a_watch_that_has_spoken_meanwhile_goes_on() {
+async fn a_watch_that_reported_an_event_meanwhile_continues() {
     let (server, client) = served().await;
     let mut body = begin_watch(&client).await;
     let hanging = tokio::spawn({
@@ -251,17 +252,17 @@ async fn a_watch_that_has_spoken_meanwhile_goes_on() {
         async move { get_in_vain(&client, "/hang").await }
     });
     sleep(SHORT / 2).await;
-    server.speak();
+    server.send_event();
     timeout(LONG, body.frame()).await.expect("it speaks").unwrap().unwrap();
     hanging.await.unwrap();
     get(&client, "/").await;
     assert!(timeout(SHORT, body.frame()).await.is_err(), "there was no further event");
-    server.speak();
+    server.send_event();
     timeout(LONG, body.frame()).await.expect("it speaks").unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn the_user_agent_is_that_of_the_configuration_or_names_the_program_and_the_library() {
+async fn the_user_agent_comes_from_the_configuration_or_names_the_program_and_the_library() {
     let (server, mut config) = serve().await;
     get(&lease_client(config.clone()).unwrap(), "/").await;
     config.headers.push((USER_AGENT, HeaderValue::from_static("mine/1.0")));
@@ -269,15 +270,15 @@ async fn the_user_agent_is_that_of_the_configuration_or_names_the_program_and_th
     let agents = std::mem::take(&mut *server.user_agents.lock().unwrap());
     let [agent, own] = agents.as_slice() else { panic!("{agents:?}") };
     assert_eq!(own, "mine/1.0");
-    // The test's own binary.
+    // The program is the binary of this test.
     assert!(agent.starts_with("hustings-client-"), "{agent}");
     assert!(agent.ends_with(concat!(" hustings-client/", env!("CARGO_PKG_VERSION"))), "{agent}");
 }
 
 #[tokio::test]
-async fn a_failure_to_connect_leaves_the_connections_as_they_are() {
+async fn a_failure_to_connect_does_not_replace_the_pool() {
     let mut connections = Connections::new(HttpConnector::new(), user_agent());
-    // Nothing listens there.
+    // No program listens on this port.
     let request = Request::get("http://127.0.0.1:1/").body(Body::empty()).unwrap();
     let failed = connections.call(request).await.err();
     assert!(failed.is_some_and(|error| error.is_connect()));
@@ -299,7 +300,7 @@ async fn only_an_answer_on_a_connection_of_the_current_pool_ends_silent_watches(
 }
 
 #[test]
-fn only_the_user_agent_is_taken_from_the_headers_of_a_configuration() {
+fn only_the_user_agent_is_removed_from_the_headers_of_a_configuration() {
     let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
     let accept = (http::header::ACCEPT, HeaderValue::from_static("application/json"));
     config.headers = vec![(USER_AGENT, HeaderValue::from_static("mine/1.0")), accept.clone()];
@@ -308,7 +309,7 @@ fn only_the_user_agent_is_taken_from_the_headers_of_a_configuration() {
 }
 
 #[test]
-fn a_request_watches_if_it_says_so() {
+fn a_request_is_a_watch_if_its_query_contains_that() {
     for (query, expected) in [("?watch=true", true), ("?a=b&watch=true", true), ("?watch=false", false), ("", false)] {
         let request = Request::get(format!("http://n/api{query}")).body(()).unwrap();
         assert_eq!(is_watch(&request), expected, "{query}");

@@ -1,4 +1,4 @@
-//! The meaning of answers, from a server and from proxies in front of it.
+//! The meaning of the answers of a server and of proxies in front of it.
 
 mod missing;
 
@@ -34,7 +34,7 @@ async fn answered(code: u16) -> Answer {
 }
 
 #[tokio::test]
-async fn every_answer_has_its_meaning() {
+async fn every_answer_has_a_definite_meaning() {
     for (code, expected) in [
         (200, None),
         (400, Some(Outcome::Refused)),
@@ -56,7 +56,7 @@ async fn every_answer_has_its_meaning() {
 }
 
 #[tokio::test]
-async fn what_a_server_that_sheds_load_asks_for_is_read() {
+async fn the_pause_that_an_overloaded_server_asks_for_is_read() {
     for seconds in [1, 7] {
         let service = tower::service_fn(move |_: http::Request<Body>| async move {
             let response = Response::builder().status(429).header("Retry-After", seconds);
@@ -234,9 +234,9 @@ async fn a_request_without_an_answer_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn credentials_that_cannot_be_renewed_are_known_to_have_sent_nothing() {
+async fn a_request_whose_credentials_cannot_be_renewed_was_certainly_not_sent() {
     let marker = std::env::temp_dir().join(format!("hustings-credentials-{}", std::process::id()));
-    // The first answer has expired when it comes, and there is no second.
+    // The first credentials have already expired when they arrive, and there are no second ones.
     let plugin = r#"mkdir "$0" && echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
         "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}'"#;
     let _ = std::fs::remove_dir(&marker);
@@ -281,7 +281,7 @@ fn only_a_write_that_the_gate_sent_has_an_unknown_outcome() {
     }
 }
 
-/// kube itself retries only behind a proxy; elsewhere the client has no layer for that.
+/// kube retries only behind a proxy; other clients have no layer for retries.
 #[test]
 fn a_lease_client_never_repeats_a_request() {
     assert!(!lease_config(Config::new(Uri::from_static("http://server"))).default_retry);

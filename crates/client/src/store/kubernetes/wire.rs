@@ -17,7 +17,7 @@ use crate::api::{
 /// The field manager that the server records.
 const FIELD_MANAGER: &str = "hustings";
 
-/// The maximum number of candidates of one Lease that are listed.
+/// How many candidates of one Lease are listed at most.
 const MOST_LISTED: u32 = 500;
 
 /// The content of a successful answer.

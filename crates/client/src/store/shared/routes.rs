@@ -1,6 +1,6 @@
 //! Routes the events of one watch over many objects to the listeners of each object.
 //!
-//! The rule that must hold: no listener delays another. Each object has room for its newest state only, so that a slow
+//! The rule that must hold: no listener delays another. Each route keeps only the newest state of its object, so a slow
 //! listener skips intermediate states. A list after a gap in the watch does not report deletions, so an object that the
 //! list does not contain counts as missing.
 
@@ -31,7 +31,7 @@ enum Known<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Routes<T> {
-    /// Returns the states of the object of this name, beginning with the one that is known already.
+    /// Returns the states of the object of this name. The first is the state that is already known, if any.
     pub(super) fn listen(self: &Arc<Self>, name: &str) -> Versions<T> {
         let mut routes = self.routes();
         let route = routes.entry(name.to_owned()).or_insert_with(Route::new);
@@ -86,7 +86,7 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
 
 impl<T> Routes<T> {
     fn routes(&self) -> MutexGuard<'_, HashMap<String, Route<T>>> {
-        // A panic under this lock leaves whole routes.
+        // The routes stay consistent even if a thread panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn each_listener_sees_its_own_object_and_nothing_twice() {
+    fn each_listener_gets_only_its_own_object_and_no_state_twice() {
         let routes = Leases::default();
         let (mut a, mut b) = (routes.listen("a"), routes.listen("b"));
         assert_eq!(seen(&mut a), Seen::Nothing);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_after_a_gap_does_not_name_is_missing() {
+    fn an_object_that_a_list_after_a_gap_does_not_contain_is_missing() {
         let routes = Leases::default();
         let (mut a, mut b) = (routes.listen("a"), routes.listen("b"));
         deliver(
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_starts_during_a_list_does_not_see_the_object_as_missing() {
+    fn a_listener_that_starts_during_a_list_does_not_find_the_object_missing() {
         let routes = Leases::default();
         deliver(&routes, [Event::Init, Event::InitApply(lease("a", 1))]);
         let mut late = routes.listen("a");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_listener_sees_the_newest_state_and_delays_nobody() {
+    fn a_slow_listener_gets_the_newest_state_and_delays_no_other() {
         let routes = Leases::default();
         let mut slow = routes.listen("a");
         deliver(&routes, (1..=1000).map(|version| Event::Apply(lease("a", version))));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_starts_late_sees_the_known_state() {
+    fn a_listener_that_starts_late_gets_the_known_state() {
         let routes = Leases::default();
         let _first = routes.listen("a");
         deliver(&routes, [Event::Apply(lease("a", 1))]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_listeners_takes_no_room() {
+    fn an_object_without_listeners_uses_no_memory() {
         let routes = Leases::default();
         drop((routes.listen("a"), routes.listen("b")));
         deliver(&routes, [Event::Apply(lease("a", 1))]);

@@ -1,4 +1,4 @@
-//! Many elections in front of a server that never answers, and of one that is slow.
+//! Many elections, against a server that never answers and against a slow one.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::{Campaign, Durations};
 const PATIENCE: Duration = Duration::from_millis(20);
 
 #[tokio::test]
-async fn what_has_waited_for_half_of_its_time_is_not_sent_and_a_term_does_not_wait_for_it() {
+async fn a_request_that_has_waited_for_half_of_its_time_is_not_sent_and_does_not_delay_a_term() {
     let asked = Arc::new(AtomicUsize::new(0));
     let never_answers = tower::service_fn({
         let asked = Arc::clone(&asked);
@@ -77,12 +77,13 @@ async fn many_elections_that_begin_at_once_on_a_slow_server_soon_lead_and_keep_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_processes_that_begin_at_once_do_so_too() {
+async fn as_many_processes_that_begin_at_once_soon_lead_and_keep_their_leases_too() {
     let (client, _) = slow_server();
     all_lead_and_keep_their_leases(|_| Elections::new(client.clone(), "n")).await;
 }
 
-/// The electors ask for half a minute of the server's work at once, and for two thirds of its time from then on.
+/// The electors begin with requests for half a minute of the server's work. From then on they use two thirds of its
+/// time.
 async fn all_lead_and_keep_their_leases(elections: impl Fn(u32) -> Elections) {
     let timing = Durations {
         lease_duration_seconds: 60,

@@ -7,12 +7,12 @@ use hustings_core::model::{Purpose, Request};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How many requests may be under way. Each has its own connection: without the limit, a thousand electors that start
-/// together would open a thousand. At 100 ms a request, half of the turns renew 700 Leases in time, and all of them
-/// more than a thousand.
+/// together would open a thousand connections. If a request takes 100 ms, half of the turns suffice to renew 700 Leases
+/// in time, and all of them for more than a thousand.
 const AT_A_TIME: usize = 64;
 
-/// How many of these may come from electors that hold nothing. A starved server answers few requests soon, or all of
-/// them late.
+/// How many of these may be for anything but a running term. An overloaded server can answer few requests soon, or many
+/// late.
 const WITHOUT_LEASE_AT_A_TIME: usize = AT_A_TIME / 2;
 
 /// What a request is for.
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What this request is for. Only controllers write with the purposes that are not named here.
+    /// The kind of this request. Electors take up and claim, and controllers write, under `Other`.
     pub(super) fn of(request: &Request) -> Self {
         match request {
             Request::WriteLease { write, .. } => match write.purpose {
@@ -43,7 +43,7 @@ pub(super) struct Turns {
     others: Semaphore,
 }
 
-/// Permits one request as long as it lives.
+/// Permits one request until it is dropped.
 pub(super) struct Turn<'a> {
     _of_all: Option<SemaphorePermit<'a>>,
     _of_others: Option<SemaphorePermit<'a>>,
@@ -52,7 +52,7 @@ pub(super) struct Turn<'a> {
 impl Turns {
     /// Waits for a turn. A caller that stops waiting leaves the queue.
     pub(super) async fn take(&self, kind: Kind) -> Turn<'_> {
-        // `acquire` fails only if the semaphore is closed, and none ever is.
+        // `acquire` fails only on a closed semaphore, and these are never closed.
         let of_others = match kind {
             Kind::Term => None,
             Kind::Other => self.others.acquire().await.ok(),

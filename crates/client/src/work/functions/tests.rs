@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Ends when a function is dropped.
 type Dropped = oneshot::Receiver<()>;
 
-/// A function that fails at once may do so before the test has seen the term.
+/// A function that fails at once may do so before the test has observed the term.
 const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// The events of a test, in their order.
@@ -91,7 +91,7 @@ async fn leads(leadership: &Leadership) -> Term {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_functions_run_in_each_term_and_all_have_stopped_before_the_flag_is_false_and_the_lease_given_up() {
+async fn all_functions_run_in_each_term_and_stop_before_is_leader_is_false_and_the_lease_is_given_up() {
     let stage = Stage::new();
     let functions = stage.elector().function("one", stage.diligent("one", 1)).function("two", stage.diligent("two", 3));
     let (leadership, running) = run(functions);
@@ -114,7 +114,7 @@ async fn all_functions_run_in_each_term_and_all_have_stopped_before_the_flag_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_term_stops_all_functions_and_the_next_one_begins_them_anew() {
+async fn a_lost_term_stops_all_functions_and_the_next_term_starts_them_again() {
     let stage = Stage::new();
     let functions = stage.elector().function("one", stage.diligent("one", 1)).function("two", stage.diligent("two", 2));
     let (leadership, running) = run(functions);
@@ -137,7 +137,7 @@ async fn a_lost_term_stops_all_functions_and_the_next_one_begins_them_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_fails_ends_the_term_and_the_elector_stands_again_after_ever_longer_rests() {
+async fn a_function_that_fails_ends_the_term_and_the_elector_campaigns_again_after_doubled_pauses() {
     let stage = Stage::new();
     let began = Arc::new(Mutex::new(Vec::new()));
     let failing = {
@@ -193,7 +193,7 @@ async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_out() {
+async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_expires() {
     let stage = Stage::new();
     let (began, mut has_begun) = tokio::sync::mpsc::channel::<Dropped>(1);
     let stuck = move |_| {
@@ -215,13 +215,13 @@ async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_
     assert!(first.await.is_err());
     assert!((GRACE..GRACE + A_MOMENT).contains(&asked.elapsed()), "dropped after {:?}", asked.elapsed());
     assert!(!leadership.is_leader());
-    assert_eq!(stage.lease().holder.as_deref(), Some("a"), "what was not stopped is not given up");
+    assert_eq!(stage.lease().holder.as_deref(), Some("a"), "the work did not stop, so the Lease is not given up");
     let second = leadership.next_term(Some(&term)).await.unwrap();
     assert!(second.token > term.token);
     let last = has_begun.recv().await.unwrap();
     stage.shutdown.cancel();
     running.await.unwrap().unwrap();
-    assert!(last.await.is_err(), "none is left when it returns");
+    assert!(last.await.is_err(), "no function is left when `run` returns");
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +247,7 @@ async fn work_of_an_elector_that_does_not_stop_is_dropped_after_its_grace() {
     running.await.unwrap().unwrap();
 }
 
-/// As in a program whose `main` runs the elector, and which ends by the panic.
+/// Like a program whose `main` runs the elector, and which the panic ends.
 #[test]
 fn a_panic_of_the_work_continues_when_the_lease_is_given_up() {
     let panics_at_once = |_| -> BoxFuture<'static, ()> { panic!("on purpose") };
@@ -312,7 +312,7 @@ async fn work_whose_task_is_aborted_is_dropped_before_the_lease_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_the_token_of_a_term_affects_its_listeners_only() {
+async fn cancelling_the_token_of_a_term_does_not_cancel_the_term() {
     let stage = Stage::new();
     let careless = |term: Term| async move {
         drop(term.cancellation().drop_guard());
@@ -326,9 +326,9 @@ async fn cancelling_the_token_of_a_term_affects_its_listeners_only() {
     running.await.unwrap().unwrap();
 }
 
-/// In real time, because a function that blocks its thread stops a paused clock.
+/// This test runs in real time, because a function that blocks its thread stops a paused clock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_taken_up() {
+async fn while_a_function_blocks_its_thread_the_elector_gives_nothing_up_and_takes_nothing_up() {
     let stage = Stage::new();
     let timing = Durations {
         lease_duration_seconds: 2,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The deadline of a gate does not fit the durations of its elector. Retrying does not help: change one of them.
+/// The deadline of a gate does not fit the durations of its elector. A retry does not help: change the deadline or the
+/// durations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidGate {
     /// With a deadline of zero, no write could ever be in time.
@@ -12,7 +13,7 @@ pub enum InvalidGate {
         /// `namespace/name`.
         lease: Arc<str>,
     },
-    /// The gate would reject writes although this process leads and renews in time.
+    /// The deadline is so long that the gate would reject writes although this process leads and renews in time.
     #[error(
         "cannot gate writes under Lease {lease}: the write deadline of {} ms must be at most {} ms, the renew deadline minus \
          one jittered retry period",
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_error_names_its_lease_and_says_whether_a_retry_may_help() {
+    fn each_error_names_its_lease_and_whether_a_retry_may_help() {
         let lease: Arc<str> = "n/l".into();
         for (error, is_retryable, is_outcome_unknown) in [
             (GateError::NotLeading { lease: lease.clone() }, true, false),

@@ -1,7 +1,7 @@
-//! Classifies requests by method and path, as the API server reads them.
+//! Classifies requests by method and path, as the API server does.
 //!
-//! A request counts as a write unless it certainly only reads, or certainly has no effect. No rule relies on one part
-//! of a path alone, because a custom resource may have the name of a resource in another group.
+//! A request counts as a write unless it certainly only reads, or certainly has no effect. No rule depends on a single
+//! part of a path, because a custom resource may have the name of a resource in another group.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use kube::client::Body;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
-/// A request as [rules](super::WriteGate::allow) see it.
+/// The properties of a request that [rules](super::WriteGate::allow) check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes<'a> {
     /// The method.
@@ -47,12 +47,12 @@ struct DeleteOptions {
     dry_run: Vec<String>,
 }
 
-/// Whether the request only reads. A GET can do more: it opens `exec` and the like, and behind a proxy its effect
-/// depends on the server there.
+/// Whether the request only reads. A GET can do more: it can open `exec` and the like, and through `proxy` its effect
+/// depends on the server behind.
 pub(super) fn is_read(request: &Request<Body>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         && !request.headers().contains_key(header::UPGRADE)
-        && !leads_elsewhere(request)
+        && !takes_effect_elsewhere(request)
 }
 
 /// Whether the request changes nothing although it is not a read: a dry run, or a review of access or of a token.
@@ -67,7 +67,7 @@ pub(super) fn with_attributes<T>(request: &Request<Body>, rule: impl FnOnce(&Att
 }
 
 impl<'a> Target<'a> {
-    /// Parses a decoded path. `None` if it names no resource.
+    /// Parses a decoded path; `None` if it names no resource.
     pub fn read(path: &'a str) -> Option<Self> {
         if path.contains("//") {
             return None;
@@ -91,23 +91,23 @@ impl<'a> Target<'a> {
     }
 
     /// Whether another component than the API server carries the request out.
-    fn leads_elsewhere(&self) -> bool {
+    fn takes_effect_elsewhere(&self) -> bool {
         self.group.is_empty()
             && matches!(self.resource, "pods" | "services" | "nodes")
             && matches!(self.subresource, Some("exec" | "attach" | "portforward" | "proxy"))
     }
 }
 
-/// The decoded path: to the server, an escaped slash is a slash.
+/// The decoded path. The server treats an escaped slash as a slash.
 fn path(request: &Request<Body>) -> Cow<'_, str> {
     let path = request.uri().path();
     if path.contains('%') { percent_decode_str(path).decode_utf8_lossy() } else { Cow::Borrowed(path) }
 }
 
-fn leads_elsewhere(request: &Request<Body>) -> bool {
-    // No resource in a named group does so. This check comes first, because nearly every request passes here.
+fn takes_effect_elsewhere(request: &Request<Body>) -> bool {
+    // Only resources of the core group take effect elsewhere. This check comes first, because it decides most requests.
     !request.uri().path().starts_with("/apis/")
-        && Target::read(&path(request)).is_some_and(|target| target.leads_elsewhere())
+        && Target::read(&path(request)).is_some_and(|target| target.takes_effect_elsewhere())
 }
 
 fn is_dry_run(request: &Request<Body>) -> bool {
@@ -124,7 +124,7 @@ fn is_dry_run(request: &Request<Body>) -> bool {
         _ => false,
     };
     // Other components do not support dry runs.
-    asked && Target::read(&path(request)).is_some_and(|target| !target.leads_elsewhere())
+    asked && Target::read(&path(request)).is_some_and(|target| !target.takes_effect_elsewhere())
 }
 
 fn has_dry_run_query(request: &Request<Body>) -> bool {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_read_as_the_server_reads_them() {
+    fn paths_are_parsed_as_the_server_parses_them() {
         let read = |path| {
             let Target { group, version, namespace, resource, name, subresource } = Target::read(path)?;
             Some([group, version, namespace.unwrap_or("-"), resource, name.unwrap_or("-"), subresource.unwrap_or("-")])
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_gets_what_the_api_server_has_and_nothing_behind_it() {
+    fn a_request_to_something_behind_the_api_server_is_not_a_read() {
         let reads = [
             "/api/v1/namespaces/n/pods",
             "/api/v1/namespaces/n/pods?watch=true",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_review_changes_nothing_and_its_namesake_may() {
+    fn a_review_changes_nothing_but_a_resource_of_the_same_name_may() {
         let authorization = "/apis/authorization.k8s.io/v1";
         for (method, uri, expected) in [
             ("POST", format!("{authorization}/selfsubjectaccessreviews?"), true),

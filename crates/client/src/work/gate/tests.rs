@@ -1,4 +1,4 @@
-//! The gate in front of a server in this process, mostly under tokio's paused clock.
+//! The gate, with a server in this process, mostly under tokio's paused clock.
 
 mod service;
 
@@ -122,7 +122,7 @@ async fn reads_always_pass_and_writes_only_while_leading() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_nothing_passes_and_what_is_allowed() {
+async fn requests_that_change_nothing_and_requests_that_are_allowed_pass() {
     let (_clock, _publisher, gate) = handles();
     let server = Server::default();
     let api = config_maps(gate.gate(server.client()));
@@ -162,7 +162,7 @@ async fn a_write_ends_at_its_deadline_and_within_the_term_even_if_its_future_is_
     }
     assert_eq!(server.under_way(), 1);
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(server.under_way(), 0, "nobody has polled the write meanwhile");
+    assert_eq!(server.under_way(), 0, "the write was not polled meanwhile");
     assert!(gate.leadership.is_leader());
     let ended = write.await.unwrap_err();
     assert_eq!(*gate_error_of(&ended), GateError::TookTooLong { lease: "n/l".into() });
@@ -189,7 +189,7 @@ async fn a_write_ends_with_its_term_even_if_another_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_dropped_ends() {
+async fn dropping_a_write_ends_it() {
     let (clock, mut publisher, gate) = handles();
     let server = Server::default();
     let api = config_maps(gate.gate(server.client()));
@@ -214,7 +214,7 @@ async fn the_term_is_not_given_up_while_a_write_is_under_way() {
         let stopped = publisher.stop_work();
         let mut stopped = std::pin::pin!(stopped);
         assert!((&mut stopped).now_or_never().is_none());
-        assert!(is_not_leading(&create(&api).await.unwrap_err()), "none is let in meanwhile");
+        assert!(is_not_leading(&create(&api).await.unwrap_err()), "no write is admitted meanwhile");
         stopped.await;
         clock.now()
     };
@@ -226,7 +226,7 @@ async fn the_term_is_not_given_up_while_a_write_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_of_one_term_is_shut_in_the_next() {
+async fn a_gate_of_one_term_is_closed_in_the_next() {
     let (clock, mut publisher, gate) = handles();
     let server = Server::default();
     lead(&mut publisher, &clock, 7, 10);
@@ -243,7 +243,7 @@ async fn a_gate_of_one_term_is_shut_in_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parked_writes_are_sent_on_promotion_and_no_more_of_them_than_may_be() {
+async fn parked_writes_are_sent_on_promotion_and_their_number_is_limited() {
     let (clock, mut publisher, gate) = handles();
     let server = Server::default();
     let gate = gate.park(2, Duration::from_mins(1));
@@ -268,7 +268,7 @@ async fn parked_writes_are_sent_on_promotion_and_no_more_of_them_than_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parked_writes_give_up_at_their_time_and_with_the_elector() {
+async fn parked_writes_fail_after_their_wait_and_when_the_elector_ends() {
     let (clock, publisher, gate) = handles();
     let server = Server::default();
     let api = config_maps(gate.park(2, Duration::from_mins(1)).gate(server.client()));
@@ -288,7 +288,7 @@ async fn parked_writes_give_up_at_their_time_and_with_the_elector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_that_do_not_suit_the_elector_are_refused() {
+async fn a_deadline_that_does_not_fit_the_elector_is_rejected() {
     let timing = Timing::new(Durations { stop_grace: Duration::from_secs(2), ..Durations::default() }).unwrap();
     let (_publisher, leadership) = leadership(TokioClock::shared(), "n/l".to_owned(), "a".to_owned(), timing);
     let refused = |millis| WriteGate::new(leadership.clone(), Duration::from_millis(millis)).err();
@@ -307,12 +307,12 @@ async fn times_that_do_not_suit_the_elector_are_refused() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_write_is_sent_after_a_suspension_although_no_timer_has_fired() {
+async fn after_a_suspension_an_overdue_write_is_not_sent_even_if_no_timer_has_fired() {
     let clock = HandClock::at_seconds(100);
     let (mut publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
     let valid_until = clock.now().after(Duration::from_secs(10));
     publisher.publish(Some(Leading { number: 1, token: 7, valid_until }), None);
-    // The service sends twice, like one that retries: the second time after `again`.
+    // The service sends twice, like a service that retries. It sends the second time after `again`.
     let (again, sent) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicU32::new(0)));
     let (told_again, counter) = (Arc::clone(&again), Arc::clone(&sent));
     let service = tower::service_fn(move |_: Request<Body>| {

@@ -1,4 +1,4 @@
-//! One candidate, as a controller sees it version by version.
+//! One candidate, observed by a controller version by version.
 
 use super::*;
 use crate::model::RecordedStatus;
@@ -30,8 +30,8 @@ fn pinged(renewed: i64) -> (Member, CandidateRecord) {
     (member, CandidateRecord { ping_time, ..version(10, renewed) })
 }
 
-fn see(member: &mut Member, record: CandidateRecord, source: Source, seconds: i64) {
-    member.see(record, source, now(seconds), &Config::default());
+fn observe(member: &mut Member, record: CandidateRecord, source: Source, seconds: i64) {
+    member.observe(record, source, now(seconds), &Config::default());
 }
 
 const WRITTEN: Source = Source::Written { sent: Moment::from_micros(1_000_000) };
@@ -39,33 +39,33 @@ const WRITTEN: Source = Source::Written { sent: Moment::from_micros(1_000_000) }
 #[test]
 fn a_renewal_older_than_the_ping_is_no_proof() {
     let (mut member, landed) = pinged(900);
-    see(&mut member, landed, WRITTEN, 2);
+    observe(&mut member, landed, WRITTEN, 2);
     assert!(!member.is_proven_since(at(0)), "its clock may be ahead, and it may have died since");
-    see(&mut member, version(4, 50), Source::Read { sent: at(3) }, 3);
-    assert!(!member.is_proven_since(at(0)), "nor is an older version, wherever it comes from");
+    observe(&mut member, version(4, 50), Source::Read { sent: at(3) }, 3);
+    assert!(!member.is_proven_since(at(0)), "an older version from a read proves nothing either");
     assert_eq!(member.record.resource_version, 4, "although nothing was observed since that read was sent");
-    see(&mut member, version(11, 9_001), Source::Watch, 4);
+    observe(&mut member, version(11, 9_001), Source::Watch, 4);
     assert!(member.is_proven_since(at(4)));
 }
 
 #[test]
 fn a_ping_that_may_equal_another_controllers_is_repeated_once() {
     let (mut member, landed) = pinged(1_000);
-    see(&mut member, landed, WRITTEN, 2);
+    observe(&mut member, landed, WRITTEN, 2);
     assert!(member.ping.is_none() && !member.is_proven_since(at(0)));
     member.ping(Now { moment: at(2), wall: WireTime::from_micros(900) }, &Config::default());
     assert!(member.ping.as_ref().is_some_and(|ping| ping.time > WireTime::from_micros(1_000)));
     let again = member.ping.as_ref().map(|ping| ping.time);
-    see(&mut member, CandidateRecord { ping_time: again, ..version(12, i64::MAX) }, WRITTEN, 3);
+    observe(&mut member, CandidateRecord { ping_time: again, ..version(12, i64::MAX) }, WRITTEN, 3);
     assert!(member.ping.is_some(), "no ping is later than the latest time");
 }
 
 #[test]
 fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_returns() {
     let (mut member, landed) = pinged(100);
-    see(&mut member, CandidateRecord { ping_time: landed.ping_time, ..version(11, 9_001) }, Source::Watch, 2);
+    observe(&mut member, CandidateRecord { ping_time: landed.ping_time, ..version(11, 9_001) }, Source::Watch, 2);
     assert!(!member.is_proven_since(at(0)), "the version that the ping made is still unknown");
-    see(&mut member, landed, WRITTEN, 3);
+    observe(&mut member, landed, WRITTEN, 3);
     assert!(member.is_proven_since(at(3)));
     assert_eq!(member.record.resource_version, 11);
 }
@@ -73,16 +73,16 @@ fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_returns() {
 #[test]
 fn a_candidate_fails_only_after_a_live_read_sent_after_its_window() {
     let (mut member, landed) = pinged(100);
-    see(&mut member, landed.clone(), WRITTEN, 1);
-    see(&mut member, landed.clone(), Source::Read { sent: at(5) }, 6);
+    observe(&mut member, landed.clone(), WRITTEN, 1);
+    observe(&mut member, landed.clone(), Source::Read { sent: at(5) }, 6);
     assert!(member.settle_ping(now(6)).is_some(), "a read from within the window proves no failure");
     member.fail_request(at(6), &Config::default());
     assert!(member.settle_ping(now(6)).is_none() && member.failed_at.is_none(), "nor does one that failed");
     assert!(member.settle_ping(now(8)).is_some());
-    see(&mut member, landed, Source::Read { sent: at(8) }, 8);
+    observe(&mut member, landed, Source::Read { sent: at(8) }, 8);
     assert!(member.settle_ping(now(8)).is_none());
     assert_eq!(member.failed_at, Some(at(8)));
-    see(&mut member, version(12, 9_001), Source::Watch, 9);
+    observe(&mut member, version(12, 9_001), Source::Watch, 9);
     let may_be_pinged = [7, 8, 9].map(|started| member.may_be_pinged(at(started)));
     assert_eq!((member.failed_at, may_be_pinged), (None, [false, false, true]));
 }
@@ -98,12 +98,12 @@ fn a_standby_controller_adopts_the_status_that_the_leading_one_wrote() {
         leading: Condition { reason: Condition::GRANT_NOT_TAKEN_UP.to_owned(), ..Condition::default() },
         ..RecordedStatus::default()
     };
-    see(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
+    observe(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
     assert_eq!((member.damping.count, member.forfeited), (2, true));
     assert_eq!(member.damping.until(at(1)), Some(at(40)));
     assert_eq!(member.loss_reported_at, Some(at(1)));
     let status = RecordedStatus { damping_count: 2, ..RecordedStatus::default() };
-    see(&mut member, CandidateRecord { status, ..version(7, 100) }, Source::Watch, 2);
+    observe(&mut member, CandidateRecord { status, ..version(7, 100) }, Source::Watch, 2);
     assert_eq!(member.loss_reported_at, Some(at(1)), "the same count shows no other loss");
     assert_eq!(member.damping.until(at(2)), None, "the other controller has ended it");
 }
@@ -113,16 +113,16 @@ fn a_read_counts_unless_something_newer_was_observed_since_its_sending() {
     let mut member = Member::first(version(5, 100), now(0), &Config::default());
     let missed = |member: &Member, sent| !member.is_newer_than(Source::Read { sent: at(sent) });
     assert!(missed(&member, 0));
-    see(&mut member, version(6, 100), Source::Watch, 3);
+    observe(&mut member, version(6, 100), Source::Watch, 3);
     assert!(!missed(&member, 2) && missed(&member, 3) && missed(&member, 4));
-    see(&mut member, version(6, 100), Source::Watch, 5);
+    observe(&mut member, version(6, 100), Source::Watch, 5);
     assert!(missed(&member, 4), "a replay is nothing newer");
-    see(&mut member, version(5, 90), Source::Read { sent: at(3) }, 6);
+    observe(&mut member, version(5, 90), Source::Read { sent: at(3) }, 6);
     assert_eq!(member.record.resource_version, 6);
 }
 
 #[test]
-fn a_claim_is_that_of_the_newest_version() {
+fn the_claim_follows_the_newest_version() {
     let mut member = Member::first(version(5, 100), now(0), &Config::default());
     let versions = ["1.0", "1.1", "1.1"].map(str::to_owned);
     for (resource_version, binary_version) in (6..).zip(versions) {
@@ -131,7 +131,7 @@ fn a_claim_is_that_of_the_newest_version() {
         let stood = member.claim.clone();
         let record = version(resource_version, 100);
         let record = CandidateRecord { creation_time, binary_version, emulation_version, ..record };
-        see(&mut member, record, Source::Watch, 1);
+        observe(&mut member, record, Source::Watch, 1);
         assert_eq!(member.claim, Claim::read(&member.record));
         assert_ne!(member.claim, stood);
     }
@@ -140,14 +140,14 @@ fn a_claim_is_that_of_the_newest_version() {
 #[test]
 fn a_successful_request_ends_the_backoff_and_a_watch_event_does_not() {
     let (mut member, landed) = pinged(100);
-    see(&mut member, landed, WRITTEN, 2);
+    observe(&mut member, landed, WRITTEN, 2);
     member.fail_request(at(5), &Config::default());
     assert!(member.ping.as_ref().is_some_and(|ping| !ping.abandoned), "it may answer yet");
-    see(&mut member, version(11, 100), Source::Watch, 5);
+    observe(&mut member, version(11, 100), Source::Watch, 5);
     assert!(member.backoff.until(at(5)).is_some());
     member.fail_request(at(6), &Config::default());
     assert!(member.ping.as_ref().is_some_and(|ping| ping.abandoned), "its window has ended");
-    see(&mut member, version(12, 100), WRITTEN, 6);
+    observe(&mut member, version(12, 100), WRITTEN, 6);
     assert!(member.backoff.until(at(6)).is_none());
 }
 
@@ -162,7 +162,7 @@ fn a_recorded_end_hours_ahead_counts_once_from_its_first_observation() {
     let first = CandidateRecord { status: status("Why."), ..version(5, 100) };
     let mut member = Member::first(first, now(0), &Config::default());
     assert_eq!(member.damping.until(at(1)), Some(at(30)));
-    see(&mut member, CandidateRecord { status: status("Why not."), ..version(6, 100) }, Source::Watch, 20);
+    observe(&mut member, CandidateRecord { status: status("Why not."), ..version(6, 100) }, Source::Watch, 20);
     assert_eq!(member.damping.until(at(20)), Some(at(30)));
 }
 
@@ -179,7 +179,7 @@ fn a_new_session_may_be_preferred_again_after_a_missed_take_up() {
         let first = CandidateRecord { session: session(former), ..version(5, 100) };
         let mut member = Member::first(first, now(0), &Config::default());
         member.forfeited = true;
-        see(&mut member, CandidateRecord { session: session(next), ..version(6, 100) }, Source::Watch, 1);
+        observe(&mut member, CandidateRecord { session: session(next), ..version(6, 100) }, Source::Watch, 1);
         assert_eq!(member.forfeited, forfeited, "{former:?} {next:?}");
     }
 }

@@ -15,7 +15,7 @@ impl fmt::Display for Because<'_> {
     }
 }
 
-/// Who asked for an act, by the word of its writer.
+/// Who asked for an act, according to the annotation's writer.
 pub(super) struct By<'a>(pub(super) Option<&'a str>);
 
 impl fmt::Display for By<'_> {
@@ -25,7 +25,7 @@ impl fmt::Display for By<'_> {
 }
 
 impl Act {
-    /// The act's word as the reason of an event.
+    /// The act's name as the `reason` of an event.
     pub(in crate::election) const fn as_str(&self) -> &'static str {
         match self {
             Self::Paused { .. } => "Paused",

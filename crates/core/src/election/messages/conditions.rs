@@ -1,16 +1,16 @@
 //! The messages of a status' conditions.
 //!
-//! They are a function of the recorded status. So a status that needs no write gets none for its messages' sake.
+//! They are a function of the recorded status, so the messages alone never cause a write.
 
 use crate::model::{Condition, RecordedStatus, Truth};
 
 impl RecordedStatus {
-    /// The messages of the conditions `Admissible`, `Responsive` and `Leading`. Each is at most one sentence longer than
-    /// [`RecordedStatus::message`], and as stable.
+    /// The messages of the conditions `Admissible`, `Responsive` and `Leading`. Each is at most one sentence longer
+    /// than [`RecordedStatus::message`], and as stable.
     pub fn condition_messages(&self) -> [String; 3] {
         let admissible = match self.admissible.status {
             Truth::True => "The spec is valid, so this candidate may stand for the Lease.",
-            // Then the reason why it does not lead is the mistake in its spec.
+            // The message then names the mistake in the spec.
             Truth::False | Truth::Unknown => &self.message,
         };
         let responsive = match self.responsive.status {
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_that_may_not_stand_is_told_its_mistake_by_the_condition() {
+    fn the_condition_of_an_inadmissible_candidate_names_its_mistake() {
         assert_eq!(status(Truth::False, Truth::True, "Inadmissible")[0], "Why.");
         assert_eq!(
             status(Truth::True, Truth::True, "Tie"),

@@ -1,4 +1,4 @@
-//! Whom a decision elects: to a free Lease, to one that will soon be free, or instead of a live holder.
+//! Which candidate a decision elects: to a free Lease, to one that will soon be free, or instead of a live holder.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::{CandidateKey, CandidateKind, Moment, Strategy, Transfer};
 use crate::ranking::Criterion;
 
 impl Election {
-    /// The Lease will soon be free: finds out which candidate would be elected. This grants nothing yet.
+    /// The Lease will soon be free: finds the candidate that would be elected. Grants nothing yet.
     pub(super) fn find_successor(
         &mut self,
         candidates: &mut Candidates<'_>,
@@ -189,8 +189,8 @@ impl Election {
         outcome
     }
 
-    /// Withdraws the request to hand over, and reports why. A native holder may not have the request that the annotation
-    /// shows.
+    /// Withdraws the request to hand over, and reports why. Publishes no event if the request did not reach the holder:
+    /// a native holder does not read the annotation.
     pub(super) fn withdraw_request(
         &mut self,
         why: TransferRefusal,
@@ -207,14 +207,14 @@ impl Election {
     /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred
     /// holder, and the claims and processes of both.
     ///
-    /// The preferred holder is pinged again when as much time has passed as lay between that change and its last ping.
-    /// So a holder that never hands over costs few writes.
+    /// The wait before the next ping of the preferred holder is the time from that change to its last ping. So the
+    /// intervals double, and a holder that never hands over costs few writes.
     fn request_unchanged_since(&self, candidates: &Candidates<'_>, now: Moment) -> Moment {
         let Terms { holder, preferred, .. } = &candidates.terms;
-        let stands = |asked: &&HandOverRequest| {
+        let is_current = |asked: &&HandOverRequest| {
             (Some(&asked.holder), Some(&asked.preferred)) == (holder.as_ref(), preferred.as_ref())
         };
-        let Some(asked) = self.request.as_ref().filter(stands) else { return now };
+        let Some(asked) = self.request.as_ref().filter(is_current) else { return now };
         let term = self.holding_period.as_ref().map(|period| period.since);
         candidates
             .members

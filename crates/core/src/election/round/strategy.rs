@@ -10,22 +10,23 @@ use crate::model::{CandidateKey, Hold, Observed};
 
 impl Election {
     /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
-    /// candidates that determine the strategy have proved themselves live. Returns whether the Lease already says so.
+    /// candidates that determine the strategy have proved themselves live. Returns whether the Lease already records
+    /// it.
     pub(super) fn hold(&mut self, hold: &Hold, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) -> bool {
-        // An administrator wrote the pause, so the Lease already says so.
+        // An administrator wrote the pause, so the Lease already records it.
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
             return true;
         }
         let own_creation = self.lease.view.is_own_creation();
-        let stands = self
+        let is_recorded = self
             .lease
             .view
             .present()
             .is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
-        let known = self.ping_determining(stands, None, candidates, builder);
-        if stands || !known {
-            return stands;
+        let known = self.ping_determining(is_recorded, None, candidates, builder);
+        if is_recorded || !known {
+            return is_recorded;
         }
         match self.lease.view.present() {
             None => self.create_lease(builder),
@@ -38,9 +39,9 @@ impl Election {
         false
     }
 
-    /// The holder is live and left alone. Withdraws a request to hand over, because no election maintains it any more.
-    /// Pings the candidates that determine the strategy. A third party may ask the holder to hand over by its own
-    /// strategy, so its request stays.
+    /// The holder is live and left alone. Pings the candidates that determine the strategy. Withdraws a request to hand
+    /// over, because no election maintains it any more. Under a third party's strategy the request stays, because the
+    /// third party may have made it.
     pub(super) fn leave_alone(
         &mut self,
         holder: &CandidateKey,
@@ -63,10 +64,9 @@ impl Election {
         }
     }
 
-    /// Pings the candidates whose versions determine the strategy, and all others that ask for another strategy. The
-    /// live `holder` is not pinged. A dead candidate must not determine the strategy, and a dozen dead ones of
-    /// different versions must not cost one window each. Once the answer is `settled`, they are pinged once per
-    /// validity.
+    /// Pings the candidates whose versions determine the strategy, and all others that ask for another strategy, except
+    /// the live `holder`. A dead candidate must not determine the strategy, and a dozen dead ones of different versions
+    /// must not cost one window each. Once the answer is `settled`, they are pinged once per validity.
     ///
     /// Returns whether the answer is known, or the wait for it is over.
     fn ping_determining(

@@ -1,4 +1,4 @@
-//! What a decision does beside the election: the label of the Lease, dead candidates, and reports.
+//! The parts of a decision that are not the election: the label of the Lease, dead candidates, and reports.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::election::{Action, Election, Event, LeaseVerdict, Timer, Write, write
 use crate::model::{CandidateKey, CandidateKind};
 
 impl Election {
-    /// Handles a Lease without the label, which the watch does not show. The controller adds the label, unless the
-    /// holder is foreign. Until the label is there, the controller reads the Lease at the requeue interval.
+    /// Handles a Lease without the label, which the watch does not show. Adds the label, unless the holder is foreign.
+    /// Until the label is there, reads the Lease at the requeue interval.
     pub(super) fn maintain_label(
         &mut self,
         verdict: &LeaseVerdict,

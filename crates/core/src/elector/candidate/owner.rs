@@ -1,8 +1,8 @@
 //! Whether a candidate that this process creates or refreshes names an owner.
 //!
 //! If the API server does not know the owner, the garbage collector deletes the candidate although the process lives.
-//! The UID that a kubelet gives a static pod is such an owner. If a candidate with an owner is deleted soon after, the
-//! elector creates it again without one.
+//! The UID that a kubelet gives a static pod is such an owner. If a candidate is deleted soon after its owner was set,
+//! the elector creates it again without an owner.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::model::Moment;
 /// longer only while Kubernetes' own controllers are down.
 const OWNER_PROBATION: Duration = Duration::from_mins(5);
 
-/// What is known of the owner that this process names.
+/// What is known about the owner that this process names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     /// No object names it yet.

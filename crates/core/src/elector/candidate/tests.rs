@@ -49,7 +49,7 @@ fn newest(candidate: &Candidate) -> Option<u64> {
 }
 
 #[test]
-fn a_creation_that_is_not_answered_in_time_is_looked_for() {
+fn after_a_creation_without_an_answer_the_elector_reads_the_candidate() {
     let mut candidate = candidate();
     assert!(matches!(next(&mut candidate, 0), Some((Action::CreateCandidate { .. }, _))));
     candidate.pass_time(at(4).moment);
@@ -59,7 +59,7 @@ fn a_creation_that_is_not_answered_in_time_is_looked_for() {
 }
 
 #[test]
-fn a_renewal_that_is_not_answered_in_time_is_tried_again() {
+fn a_renewal_without_an_answer_is_repeated() {
     let mut candidate = created();
     candidate.renew_unasked();
     assert!(matches!(next(&mut candidate, 1), Some((Action::RenewCandidate { .. }, _))));
@@ -68,7 +68,7 @@ fn a_renewal_that_is_not_answered_in_time_is_tried_again() {
 }
 
 #[test]
-fn what_meets_a_renewal_that_conflicts_is_read_before_anything_else() {
+fn after_a_conflict_the_elector_reads_the_candidate_before_it_writes() {
     let mut candidate = created();
     candidate.renew_unasked();
     let (_, attempt) = next(&mut candidate, 1).unwrap();
@@ -77,7 +77,7 @@ fn what_meets_a_renewal_that_conflicts_is_read_before_anything_else() {
 }
 
 #[test]
-fn it_deletes_the_very_object_that_it_knows_and_is_done_when_that_is_answered() {
+fn the_deletion_names_the_uid_and_is_done_when_the_server_confirms_it() {
     let mut candidate = created();
     candidate.delete(at(30).moment);
     let Some((Action::DeleteCandidate { uid, .. }, attempt)) = next(&mut candidate, 1) else { panic!("no deletion") };
@@ -87,7 +87,7 @@ fn it_deletes_the_very_object_that_it_knows_and_is_done_when_that_is_answered() 
 }
 
 #[test]
-fn a_version_counts_if_it_is_newer_or_was_asked_for_since_the_newest() {
+fn a_version_counts_if_it_is_newer_or_was_requested_after_the_newest() {
     let read = |sent: i64, record: CandidateRecord| {
         let mut candidate = created();
         candidate.observe_version(at(2).moment, version(7), None);
@@ -104,13 +104,13 @@ fn a_version_counts_if_it_is_newer_or_was_asked_for_since_the_newest() {
     assert_eq!(newest(&candidate), Some(6), "a replay is nothing newer");
     candidate.observe_missing(at(6), Source::Watch);
     candidate.observe_version(at(6).moment, version(5), None);
-    assert_eq!(newest(&candidate), None, "nor does one bring it back");
+    assert_eq!(newest(&candidate), None, "an older version does not bring the candidate back");
     candidate.observe_version(at(6).moment, version(6), None);
     assert_eq!(newest(&candidate), Some(6), "but a watch may begin with a list from before");
 }
 
 #[test]
-fn that_it_is_missing_counts_if_nothing_was_seen_since_that_was_asked() {
+fn a_404_counts_if_nothing_was_observed_since_the_read_was_sent() {
     for (seen_at, is_missing) in [(3, true), (4, false), (5, false)] {
         let mut candidate = created();
         candidate.poll();
@@ -122,7 +122,7 @@ fn that_it_is_missing_counts_if_nothing_was_seen_since_that_was_asked() {
 }
 
 #[test]
-fn an_answer_to_a_read_that_was_given_up_is_none_to_the_next() {
+fn a_late_answer_to_an_abandoned_read_does_not_answer_the_next_read() {
     let mut candidate = created();
     candidate.poll();
     let (_, first) = next(&mut candidate, 1).unwrap();
@@ -145,7 +145,7 @@ fn only_a_version_of_the_same_object_proves_a_renewal() {
         CandidateRecord { renew_time: Some(WireTime::from_micros(1)), ..version(6) },
         None,
     );
-    assert!(candidate.unasked, "it shows another's renew time");
+    assert!(candidate.unasked, "the version shows another renew time");
     candidate.observe_version(
         at(2).moment,
         CandidateRecord { uid: "v".to_owned(), renew_time: Some(renew_time), ..version(7) },

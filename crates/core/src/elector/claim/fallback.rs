@@ -1,9 +1,9 @@
 //! What an elector does about its Lease when no controller elects.
 //!
-//! If a Lease has had no holder for long, the candidates claim it themselves, in the order in which a controller would
-//! choose them. Each elector lists the candidates once and finds the place of its own among those that show signs of
-//! life. The worse that place, the longer it waits. That order is a courtesy. Only the claim keeps two electors from
-//! leading. Its rule is the same for every elector: a conditional write on a Lease that is free by the elector's own
+//! If a Lease has had no holder for a long time, the candidates claim it themselves, in the order in which a controller
+//! would choose them. Each elector lists the candidates once and finds its own place among those that show signs of
+//! life. The worse that place, the longer it waits. Safety does not depend on that order. It depends on the claim
+//! alone, whose rule is the same for every elector: a conditional write on a Lease that is free by the elector's own
 //! observation.
 //!
 //! Signs of life are compared with the newest one of the same list, never with a clock. So every elector that reads the
@@ -11,10 +11,10 @@
 //!
 //! An elector does not claim the Lease if the candidates ask for another strategy than ours or disagree on one, or if
 //! its own candidate is not admissible. The fallback pings no candidate. So only the age of its last sign of life
-//! distinguishes a dead dissenter from a live one. A candidate determines the strategy only while it is valid. Validity
-//! ends after the half hour after which Kubernetes deletes a candidate. Electors that cannot agree renew their
-//! candidates each time, so that half an hour does pass. If a candidate's clock is ahead by half an hour, the others
-//! have no say in the strategy.
+//! distinguishes a dead dissenter from a live one. A candidate determines the strategy only while it is valid: for half
+//! an hour after its last sign of life. After that time, Kubernetes deletes a candidate. Electors that cannot agree
+//! renew their candidates before each list, so the validity of a dead dissenter does end. If a candidate's clock is
+//! ahead by half an hour, the others have no say in the strategy.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ use crate::ranking::{Rank, Rule};
 /// How long electors wait for a controller.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// How soon the candidates have renewed without a ping after the wait for a controller is over. An earlier list says
-/// little.
+/// How long the candidates need to renew without a ping once the wait for a controller is over. An earlier list would
+/// show old signs of life.
 const SIGNS_OF_LIFE_TAKE: Duration = Duration::from_millis(250);
 
 /// A candidate gets a place if its last sign of life is at most this much older than the newest one.
@@ -150,7 +150,7 @@ impl Fallback {
         }
     }
 
-    /// Takes the list of the candidates; `None` if the cluster does not know the kind. `free_from` is when the Lease
+    /// Records the list of the candidates; `None` if the cluster does not know the kind. `free_from` is when the Lease
     /// becomes free, as far as these candidates show. Returns a note if there is news.
     pub(in crate::elector) fn observe_list(
         &mut self,
@@ -212,8 +212,10 @@ impl Fallback {
     }
 }
 
-/// How long this elector waits for better candidates. An error says why it must not claim the Lease: the strategy is
-/// not ours, or its own candidate is not admissible.
+/// How long this elector waits for better candidates.
+///
+/// # Errors
+/// Fails if the elector must not claim the Lease: the strategy is not ours, or its own candidate is not admissible.
 fn wait(
     candidates: Vec<(&CandidateRecord, Result<Standing, Inadmissible>)>,
     config: &Config,

@@ -1,19 +1,19 @@
 //! Preference in direct mode: whether this elector asks the holder to hand over to it.
 //!
 //! The Lease records the holder's key, and an elector knows its own. An elector with a strictly higher key names itself
-//! as preferred holder. The holder hands over when its work has stopped. If the work does not stop, the Lease expires.
-//! No holder is deposed by force. The rule that must hold: every hand-over requested here goes from a lower key to a
-//! higher one. So no set of electors passes the Lease in a circle, and the highest key gets it in the end.
+//! as preferred holder. The holder hands over when its work has stopped. If the work does not stop, the Lease expires:
+//! nothing deposes a holder. The rule that must hold: every hand-over requested here goes from a lower key to a higher
+//! one. So electors never pass the Lease in a circle, and the elector with the highest key gets it in the end.
 //!
 //! - Only keys known on both sides count. There is no reason to ask if a source has not synced, an annotation does not
 //!   parse, the holder has no key, or the keys are equal.
 //! - Only the holder of a Hustings session is asked. No other holder would hand over, and an open Lease is already
 //!   changing hands.
-//! - The elector does not replace a preferred holder, because that one's key is not known. The preferred holder takes
-//!   up the Lease, shows its key, and is then asked in its turn. If it has died meanwhile, that costs the 5 s of a
-//!   hand-over that is not taken up.
+//! - The elector does not replace another preferred holder, because it does not know that elector's key. The preferred
+//!   holder takes up the Lease, shows its key, and is asked in its turn. If the preferred holder has died, this costs
+//!   the 5 s of a hand-over that is not taken up.
 //! - A term of the holder gets at most one request per lease duration, whatever happens to the write. So the elector
-//!   does not fight a server that refuses it, or a client that removes the request. Only a conflict does not count,
+//!   does not fight a server that rejects the write, or a client that removes the request. A conflict does not count,
 //!   because the Lease has changed.
 
 use crate::model::{LeaseRecord, Moment, SessionMark};

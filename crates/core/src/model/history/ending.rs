@@ -22,7 +22,7 @@ pub enum Ending {
     Reclaimed,
     /// The Lease was deleted.
     LeaseDeleted,
-    /// In the words of another program.
+    /// An ending that another program wrote.
     Other(String),
 }
 
@@ -52,7 +52,7 @@ pub enum Cause {
 }
 
 impl Ending {
-    /// Reads the end of a line. Every text has a reading.
+    /// Parses the end of a line. Any unknown text becomes [`Ending::Other`].
     pub(super) fn read(text: &str) -> Self {
         let (how, why) = match text.strip_suffix(')').and_then(|text| text.split_once(" (")) {
             Some((how, why)) => (how, Some(why)),
@@ -118,7 +118,7 @@ impl Cause {
         Self::Exclusion,
     ];
 
-    /// Whether the holder gave the Lease up because its work or its program ended, and not because anybody asked for that.
+    /// Whether the holder gave the Lease up because its work or its program ended, not because it was asked to.
     pub const fn is_end_of_work(self) -> bool {
         matches!(self, Self::ConnectionClosed | Self::Panicked | Self::WorkEnded)
     }

@@ -47,7 +47,7 @@ fn known_endings() -> Vec<Ending> {
 }
 
 #[test]
-fn the_annotation_reads_as_a_list() {
+fn the_annotation_has_one_line_per_term() {
     let handed_over = Ending::HandedOver(Cause::BetterCandidate);
     let newer = PastTerm::new(18, "web-2", (millis(1_795_549_567_020), millis(1_795_551_031_412)), handed_over);
     let history = of([term(17, "web-1"), newer]);
@@ -60,7 +60,7 @@ fn the_annotation_reads_as_a_list() {
 }
 
 #[test]
-fn every_ending_reads_as_it_is_written() {
+fn every_written_ending_parses_to_the_same_ending() {
     for ending in known_endings() {
         let term = PastTerm::new(1, "a", (millis(1), millis(2)), ending.clone());
         assert_eq!(of([term]).terms().next().map(|term| term.ending), Some(ending));
@@ -146,7 +146,7 @@ fn the_running_term_stands_first_until_it_ends() {
 }
 
 #[test]
-fn a_history_does_not_count_in_the_hash_of_a_state() {
+fn the_hash_of_a_state_ignores_the_history() {
     let hash = |history: &History| {
         let mut hasher = DefaultHasher::new();
         history.hash(&mut hasher);
@@ -159,7 +159,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_history_is_short_whatever_it_is_written_upon(
+    fn a_history_stays_short_whatever_the_former_text(
         former in "(?s).{0,2000}",
         terms in prop::collection::vec(
             (any::<u32>(), "(?s).{0,100}", any::<(i64, i64)>(), "(?s).{0,100}", prop::sample::select(known_endings())),
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn every_text_has_a_reading(text in "[ 0-9a-z:.,TZ()\\n-]{0,300}") {
+    fn every_text_is_accepted(text in "[ 0-9a-z:.,TZ()\\n-]{0,300}") {
         let history = History::read(&text);
         let lines = text.lines().filter(|line| !line.is_empty()).count();
         prop_assert!(history.terms().count() + history.malformed().count() <= lines);

@@ -61,7 +61,7 @@ fn an_older_version_does_not_bring_a_missing_lease_back() {
     assert!(view.clone().observe(version(6), None, at(4)));
     assert!(view.clone().observe(version(5), Some(at(4)), at(5)));
     assert!(view.observe_missing(at(9), at(10)));
-    assert!(!view.observe(version(5), Some(at(4)), at(11)), "a later answer said that it is missing");
+    assert!(!view.observe(version(5), Some(at(4)), at(11)), "a later answer showed that the Lease is missing");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_lease_is_missing_unless_a_version_was_observed_since_the_request() {
 }
 
 #[test]
-fn a_read_sent_before_the_watch_lost_the_lease_decides_nothing() {
+fn a_read_sent_before_the_watch_lost_the_lease_does_not_count() {
     let mut view = present();
     view.observe_lost(at(3));
     assert!(!view.observe(version(5), Some(at(2)), at(4)) && !view.observe(version(5), None, at(4)));
@@ -146,7 +146,7 @@ fn a_duration_counts_only_if_the_last_version_or_an_existing_candidate_declares_
     assert_eq!(waits(&view), 40);
 }
 
-/// What the process would record of the terms before the newest version.
+/// The history that the process would record after these versions.
 fn history(versions: impl IntoIterator<Item = LeaseRecord>) -> Vec<String> {
     let mut view = LeaseView::new();
     for (record, second) in versions.into_iter().zip(1..) {

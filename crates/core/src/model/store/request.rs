@@ -1,7 +1,7 @@
 //! Requests to a store of Leases and candidates, and its replies, as values.
 //!
-//! These are all the operations that electors and elections need. A name stands for an object within one namespace,
-//! which the sender knows.
+//! These are all the operations that electors and elections need. All names are within one namespace, which the sender
+//! knows.
 
 use super::super::{CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, RecordedStatus, WireTime};
 
@@ -136,8 +136,8 @@ pub enum Outcome<Record> {
     Deleted,
     /// The server has certainly not executed the request (403, 422, 429), or it was never sent.
     Refused,
-    /// It is unknown whether the request took effect: it timed out, the connection was lost, or the server answered 5xx.
-    /// The server may still execute it, even much later.
+    /// It is unknown whether the request took effect: it timed out, the connection was lost, or the server answered
+    /// 5xx. The server may still execute it, even much later.
     Unknown,
 }
 
@@ -267,12 +267,12 @@ impl Reply {
 }
 
 impl<Record> Outcome<Record> {
-    /// Changes the answer of a success.
+    /// Applies `change` to the answer of a success.
     pub fn map<Other>(self, change: impl FnOnce(Record) -> Other) -> Outcome<Other> {
         self.narrow(|record| Some(change(record)))
     }
 
-    /// The answer as `part` takes it. An answer that it does not take says nothing.
+    /// Applies `part` to the answer of a success. If that returns `None`, the outcome is unknown.
     fn narrow<Other>(self, part: impl FnOnce(Record) -> Option<Other>) -> Outcome<Other> {
         match self {
             Self::Landed(record) => part(record).map_or(Outcome::Unknown, Outcome::Landed),

@@ -173,7 +173,7 @@ fn a_list_contains_the_candidates_of_one_lease_by_name() {
 }
 
 #[test]
-fn a_third_party_makes_a_version_in_any_case_and_a_new_object_without_a_uid() {
+fn a_third_partys_write_always_makes_a_version_and_without_a_uid_a_new_object() {
     let mut store = ReferenceStore::new();
     let first = store.put_lease("l", LeaseRecord::as_created()).clone();
     let second = store.edit_lease("l", |_| {}).unwrap().clone();
@@ -184,7 +184,7 @@ fn a_third_party_makes_a_version_in_any_case_and_a_new_object_without_a_uid() {
 }
 
 #[test]
-fn objects_may_count_their_versions_apart() {
+fn objects_may_have_version_counters_of_their_own() {
     let object = |name: &str| ObjectName::Candidate(name.into());
     let mut store = ReferenceStore::counting_apart([(object("a"), 100), (object("b"), 200)]);
     let versions = ["a", "b", "c"].map(|name| candidate(store.execute(&create(name), WALL)).resource_version);

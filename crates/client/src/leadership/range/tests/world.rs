@@ -41,7 +41,7 @@ impl Process {
         Self { campaign: Some(campaign), leadership, clock, is_cut_off, owned: BTreeSet::new() }
     }
 
-    /// Aborts the elector's task. The rest of the process keeps asking.
+    /// Aborts the elector's task. The rest of the process continues.
     pub(super) fn crash(&mut self) {
         self.campaign.take().unwrap().abort();
     }
@@ -51,7 +51,7 @@ impl Process {
         drop(self.campaign.take());
     }
 
-    pub(super) fn just_now(&self) -> Timestamp {
+    pub(super) fn wall_time(&self) -> Timestamp {
         timestamp(self.clock.wall())
     }
 }

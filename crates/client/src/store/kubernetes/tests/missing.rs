@@ -1,8 +1,8 @@
-//! What shows that an object, or its kind, is missing.
+//! Which answers prove that an object, or its kind, is missing.
 
 use super::*;
 
-/// What becomes of a request where the server, or a proxy, answers 404 with `body`, and serves these API groups.
+/// The outcome of a request if the server, or a proxy, answers 404 with `body` and serves these API groups.
 async fn not_found(body: &str, groups: &'static [&'static str], request: &Request) -> (Outcome<()>, String) {
     let body = body.to_owned();
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -31,7 +31,7 @@ fn status(group: &str, kind: &str, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_404_says_that_an_object_is_missing_only_where_a_status_names_it() {
+async fn a_404_proves_that_an_object_is_missing_only_if_a_status_names_it() {
     const GROUP: &str = "coordination.k8s.io";
     for (body, expected) in [
         (status(GROUP, "leases", "l"), Outcome::Missing),
@@ -59,11 +59,11 @@ async fn a_404_says_that_an_object_is_missing_only_where_a_status_names_it() {
 }
 
 #[tokio::test]
-async fn only_the_list_of_api_groups_says_that_a_cluster_has_no_candidates() {
+async fn only_the_list_of_api_groups_proves_that_a_cluster_has_no_candidates() {
     for (groups, expected) in [
         (&["apps", "hustings.io"][..], Outcome::Unknown),
         (&["apps"][..], Outcome::Missing),
-        // That is no list of any server.
+        // No server returns an empty list.
         (&[][..], Outcome::Unknown),
     ] {
         let list = Request::ListCandidates { lease_name: "l".to_owned() };
@@ -71,7 +71,7 @@ async fn only_the_list_of_api_groups_says_that_a_cluster_has_no_candidates() {
     }
 }
 
-/// The outcome of a request where the server answers `code` without naming an object, and lists these API groups.
+/// The outcome of a request if the server answers `code` without naming an object, and lists these API groups.
 async fn outcome_of(code: u16, groups: Option<&'static [&'static str]>, request: &Request) -> Outcome<()> {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let version = json!({ "groupVersion": "g/v1", "version": "v1" });
@@ -90,7 +90,7 @@ async fn outcome_of(code: u16, groups: Option<&'static [&'static str]>, request:
 }
 
 #[tokio::test]
-async fn only_a_404_and_a_list_that_was_read_show_that_candidates_are_not_served() {
+async fn only_a_404_and_a_list_of_api_groups_prove_that_candidates_are_not_served() {
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
     for (code, groups, expected) in [
         (404, Some(&["apps"][..]), Outcome::Missing),
@@ -103,7 +103,7 @@ async fn only_a_404_and_a_list_that_was_read_show_that_candidates_are_not_served
 }
 
 #[tokio::test]
-async fn a_native_candidate_is_missing_where_a_status_names_it_whatever_else_is_served() {
+async fn a_native_candidate_is_missing_if_a_status_names_it_whatever_else_is_served() {
     let read = Request::ReadCandidate { candidate: CandidateKey::native("c") };
     for (name, expected) in [("c", Outcome::Missing), ("other", Outcome::Refused)] {
         let body = status("coordination.k8s.io", "leasecandidates", name);

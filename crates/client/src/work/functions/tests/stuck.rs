@@ -34,7 +34,7 @@ impl Clock for Sticky {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck() {
+async fn if_the_elector_is_stuck_the_clock_stops_the_functions_and_drops_them() {
     struct NotesDrop(Log);
     impl Drop for NotesDrop {
         fn drop(&mut self) {
@@ -79,7 +79,7 @@ async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck(
         entries.extend(stage.log.take());
     }
     let leads = leadership.is_leader();
-    // The runtime does not end before.
+    // Until then, the runtime cannot shut down.
     clock.0.store(false, Ordering::SeqCst);
     assert_eq!(entries, ["one has stopped", "dropped"]);
     assert!(!leads);

@@ -1,4 +1,4 @@
-//! The gate before kube's own client and before other services.
+//! The gate in front of kube's own client and of other services.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn overloaded() -> (Config, Arc<AtomicU32>) {
 }
 
 #[tokio::test]
-async fn kubes_retries_are_part_of_one_write_and_end_with_its_term() {
+async fn the_retries_of_kube_belong_to_one_write_and_end_with_its_term() {
     let (config, asked) = overloaded().await;
     let clock = crate::clock::SystemClock::shared();
     let (mut publisher, leadership) =
@@ -48,7 +48,7 @@ async fn kubes_retries_are_part_of_one_write_and_end_with_its_term() {
     };
     let (ended, repeated) = futures::join!(create(&api), lose);
     assert!(matches!(gate_error_of(&ended.unwrap_err()), GateError::LostMeanwhile { .. }));
-    // The next retry would come within a few tens of milliseconds.
+    // The next retry would follow within a few tens of milliseconds.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(asked.load(Ordering::SeqCst) <= repeated + 1, "one may have been on its way");
 }
