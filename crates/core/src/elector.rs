@@ -37,7 +37,7 @@ pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation
 pub use timers::Timer;
 
 use candidate::Candidate;
-use claim::Claim;
+use claim::Claiming;
 use failure_pause::{FailurePause, Sign};
 use lease_history::LeaseHistory;
 use lifecycle::Lifecycle;
@@ -58,7 +58,7 @@ pub struct Elector {
     lease: LeaseHistory,
     /// `None` in direct mode.
     candidate: Option<Candidate>,
-    claim: Claim,
+    claim: Claiming,
     lifecycle: Lifecycle,
     writer: Writer,
     reader: Reader,
@@ -81,7 +81,7 @@ impl Elector {
         Self {
             lease: LeaseHistory::default(),
             candidate,
-            claim: Claim::default(),
+            claim: Claiming::default(),
             lifecycle: Lifecycle::new(now.moment),
             writer: Writer::new(now.moment),
             reader: Reader::new(now.moment.after(config.timing.retry_period())),

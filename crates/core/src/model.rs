@@ -29,6 +29,7 @@ pub use evidence::Evidence;
 pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
 pub use history::{Cause, Ending, History, PastTerm, RunningTerm};
 pub use hold::Hold;
+pub(crate) use lease::GRANT_DURATION_SECONDS;
 pub use lease::{LeaseRecord, NativeFields, SessionMark, SessionStamp};
 pub use lease_view::{LeaseView, Presence};
 pub use lease_write::{LeaseWrite, Purpose, Set};

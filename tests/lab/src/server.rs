@@ -1,7 +1,7 @@
 //! The server of a lab: the reference store, behind an admission policy, with or without the kind LeaseCandidate.
 
 use hustings_core::model::{
-    CandidatePatch, LeaseRecord, Object, Outcome, ReferenceStore, Reply, Request, SessionMark, Set, WireTime,
+    CandidatePatch, LeaseRecord, Object, Outcome, ReferenceStore, Reply, Request, Set, WireTime,
 };
 
 use crate::lab::LEASE;
@@ -88,16 +88,6 @@ impl Server {
 
     /// Grants the Lease to `electee` as a controller does, whatever its state is.
     pub(crate) fn grant(&mut self, electee: &str, wall: WireTime) {
-        self.edit_lease(|lease| {
-            lease.holder = Some(electee.to_owned());
-            lease.duration_seconds = 5;
-            lease.acquire_time = Some(wall);
-            lease.renew_time = Some(wall.max(lease.range_end().unwrap_or(wall)).later_than(lease.renew_time));
-            lease.transitions = lease.transitions.saturating_add(1);
-            lease.session = SessionMark::Open;
-            lease.preferred_holder = None;
-            lease.leaving = false;
-            lease.enrolled = true;
-        });
+        self.edit_lease(|lease| lease.grant_to(electee, wall));
     }
 }

@@ -67,18 +67,6 @@ impl ReadLease {
     pub fn reason(&self) -> Option<&str> {
         annotation_text(&self.metadata, names::REASON)
     }
-
-    /// Whether the server kept the native copies that `write` set; `None` if `write` set none. `self` must be the
-    /// server's answer to `write`.
-    pub fn keeps_native_fields(&self, write: &LeaseWrite) -> Option<bool> {
-        match (&write.strategy, &write.preferred_holder) {
-            (Set::To(strategy), _) => Some(self.record.native.strategy.as_ref() == Some(strategy)),
-            (_, Set::To(preferred)) if self.record.strategy.is_some() => {
-                Some(self.record.native.preferred_holder.as_ref() == Some(preferred))
-            }
-            _ => None,
-        }
-    }
 }
 
 /// Returns the Lease as every writer creates it: empty, with its full duration and without the mark `open`. The writer

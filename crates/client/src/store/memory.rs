@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, future, stream};
-use hustings_core::model::{CandidateRecord, LeaseRecord, Outcome, ReferenceStore, Request, SessionMark};
+use hustings_core::model::{CandidateRecord, LeaseRecord, Outcome, ReferenceStore, Request};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::watch;
@@ -17,9 +17,6 @@ use tokio::sync::watch;
 use super::{Answer, Failure, Store, Versions};
 use crate::clock::Clock;
 use crate::testing::tokio_clock::TokioClock;
-
-/// The duration of a grant, in seconds.
-const GRANT_DURATION_SECONDS: u32 = 5;
 
 /// A store of Leases and candidates for tests. Clones are handles to the same store.
 #[derive(Clone)]
@@ -68,16 +65,7 @@ impl MemoryStore {
         let wall = self.clock.wall();
         // A conflict means that the Lease exists already.
         let _ = self.execute(namespace, &Request::create_lease(lease));
-        self.edit_lease(namespace, lease, |record| {
-            record.holder = Some(electee.to_owned());
-            record.duration_seconds = GRANT_DURATION_SECONDS;
-            record.acquire_time = Some(wall);
-            record.renew_time = Some(wall.max(record.range_end().unwrap_or(wall)).later_than(record.renew_time));
-            record.transitions = record.transitions.saturating_add(1);
-            record.session = SessionMark::Open;
-            record.preferred_holder = None;
-            record.hold = None;
-        })
+        self.edit_lease(namespace, lease, |record| record.grant_to(electee, wall))
     }
 
     /// Asks the holder to hand over to `preferred`, as a controller does. Returns `None` if there is no such Lease.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::model::GRANT_DURATION_SECONDS;
+
 /// The durations and limits of an election. The defaults are the protocol; tests and simulations change single values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
@@ -75,7 +77,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             window: Duration::from_secs(5),
-            grant_duration_seconds: 5,
+            grant_duration_seconds: GRANT_DURATION_SECONDS,
             take_up: Duration::from_secs(1),
             early_margin: Duration::from_secs(1),
             validity: Duration::from_mins(30),

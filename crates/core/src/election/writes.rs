@@ -26,7 +26,7 @@ pub(super) fn grant(
     let is_native = electee.kind == CandidateKind::Native;
     let transitions = record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned());
     let granted = RunningTerm::new(transitions, &electee.name, now.wall, None);
-    let renew_time = now.wall.max(record.range_end().unwrap_or(now.wall)).later_than(record.renew_time);
+    let renew_time = record.grant_time(now.wall);
     let write = LeaseWrite {
         holder: Set::To(electee.name.to_string()),
         duration_seconds: Set::To(config.grant_duration_seconds),

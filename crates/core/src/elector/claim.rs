@@ -22,7 +22,7 @@ pub(super) use preference::Preference;
 
 /// What an elector knows about claiming the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Claim {
+pub(super) struct Claiming {
     pub(super) fallback: Fallback,
     pub(super) preference: Preference,
 }
@@ -50,7 +50,7 @@ impl Vacancy {
     }
 }
 
-impl Claim {
+impl Claiming {
     /// The pending request.
     pub(super) fn request(&self) -> Option<&Request> {
         self.fallback.request()

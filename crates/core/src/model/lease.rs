@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared};
 use super::{Cause, Ending, History, LeaseActs, PastTerm, RunningTerm, WireTime};
 
+/// How long a grant or a hand-over lasts, in seconds.
+pub(crate) const GRANT_DURATION_SECONDS: u32 = 5;
+
 /// One version of a Lease (`coordination.k8s.io/v1`). Reading it cannot fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LeaseRecord {
@@ -212,6 +215,27 @@ impl LeaseRecord {
         }
         let declared = Duration::from_secs(u64::from(self.declared_seconds()));
         Some(renewed.after(declared)).filter(|end| *end < WireTime::MAX)
+    }
+
+    /// The renew time of a grant of this record at `wall`: later than the former one, and not before the
+    /// [end of its range](Self::range_end).
+    pub fn grant_time(&self, wall: WireTime) -> WireTime {
+        wall.max(self.range_end().unwrap_or(wall)).later_than(self.renew_time)
+    }
+
+    /// Grants the record to `electee`, as a controller does, but without a check, a reason or a history. For stores that
+    /// have no controller.
+    pub fn grant_to(&mut self, electee: &str, wall: WireTime) {
+        self.renew_time = Some(self.grant_time(wall));
+        self.acquire_time = Some(wall);
+        self.holder = Some(electee.to_owned());
+        self.duration_seconds = GRANT_DURATION_SECONDS;
+        self.transitions = self.transitions.saturating_add(1);
+        self.session = SessionMark::Open;
+        self.preferred_holder = None;
+        self.hold = None;
+        self.leaving = false;
+        self.enrolled = true;
     }
 
     /// How long this version allows its holder to rely on it, in seconds: at least its duration, and at most an hour.

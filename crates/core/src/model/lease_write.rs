@@ -162,10 +162,14 @@ impl LeaseWrite {
     }
 
     /// Whether `answer`, the server's answer to this write, shows the native fields that the write set; `None` if it
-    /// set none.
+    /// set none. A Lease without a strategy has no native preferred holder.
+    ///
+    /// The preferred holder counts first: a server that drops both fields keeps a strategy that was there before.
     pub fn native_fields_kept_in(&self, answer: &LeaseRecord) -> Option<bool> {
         match (&self.strategy, &self.preferred_holder) {
-            (_, Set::To(preferred)) => Some(answer.native.preferred_holder.as_ref() == Some(preferred)),
+            (_, Set::To(preferred)) if answer.strategy.is_some() => {
+                Some(answer.native.preferred_holder.as_ref() == Some(preferred))
+            }
             (Set::To(strategy), _) => Some(answer.native.strategy.as_ref() == Some(strategy)),
             _ => None,
         }

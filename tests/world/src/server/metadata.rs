@@ -92,7 +92,7 @@ fn accept(field: &str, kind: Type, value: Value) -> Result<Option<Value>, Refusa
 }
 
 /// Checks that the object matches the path of the request.
-pub(super) fn check_request(call: &Call, object: &Value, _name: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn check_request(call: &Call, object: &Value) -> Result<(), Refusal> {
     match (object["metadata"]["namespace"].as_str(), &call.namespace) {
         (Some(given), Some(requested)) if given != requested => Err(Refusal::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",

@@ -14,7 +14,7 @@ use super::{lease, metadata, schema};
 pub(super) fn create(store: &mut Store, call: &Call) -> Result<Version, Refusal> {
     let mut object = decoded(call, call.body.clone())?;
     let name = metadata::name(&object).map(str::to_owned);
-    metadata::check_request(call, &object, name.as_deref())?;
+    metadata::check_request(call, &object)?;
     let Some(name) = name else {
         return Err(Refusal::invalid("metadata.name: Required value: name or generateName is required"));
     };
@@ -42,7 +42,7 @@ pub(super) fn create(store: &mut Store, call: &Call) -> Result<Version, Refusal>
 /// Replaces an object, or creates it if the kind allows that.
 pub(super) fn update(store: &mut Store, call: &Call, name: &str) -> Result<(StatusCode, Version), Refusal> {
     let object = decoded(call, call.body.clone())?;
-    metadata::check_request(call, &object, metadata::name(&object))?;
+    metadata::check_request(call, &object)?;
     if metadata::name(&object).is_some_and(|other| other != name) {
         return Err(Refusal::bad_request("the name of the object does not match the name on the URL"));
     }
@@ -72,7 +72,7 @@ pub(super) fn patch(store: &mut Store, call: &Call, name: &str) -> Result<Versio
     let mut object = current.object().clone();
     json_patch::merge(&mut object, &call.body);
     let object = decoded(call, object).map_err(Refusal::of_patch)?;
-    metadata::check_request(call, &object, metadata::name(&object))?;
+    metadata::check_request(call, &object)?;
     if metadata::name(&object) != Some(name) {
         return Err(Refusal::bad_request("the name of the object does not match the name on the URL"));
     }

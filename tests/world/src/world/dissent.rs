@@ -131,7 +131,7 @@ impl World {
             return;
         }
         let now = self.wall().0;
-        let renewed = now.max(record.range_end().unwrap_or(now)).later_than(record.renew_time);
+        let renewed = record.grant_time(now);
         let patch = json!({
             "metadata": {
                 "resourceVersion": record.resource_version.to_string(),

@@ -85,7 +85,7 @@ pub(super) fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decod
         Request::ReadLease { .. } | Request::CreateLease { .. } | Request::WriteLease { .. } => {
             let lease: ReadLease = serde_json::from_slice(body)?;
             if let Request::WriteLease { write, .. } = request {
-                keeps_native_fields = lease.keeps_native_fields(write);
+                keeps_native_fields = write.native_fields_kept_in(&lease.record);
             }
             Some(Object::Lease(lease.record))
         }

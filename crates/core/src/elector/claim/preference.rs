@@ -24,11 +24,11 @@ use super::super::writes::preferred_other;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::elector) struct Preference {
     pub(in crate::elector) key: Option<i64>,
-    last_request: Option<HandOverRequest>,
+    last_request: Option<LastRequest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct HandOverRequest {
+struct LastRequest {
     term: SessionMark,
     not_before: Moment,
 }
@@ -48,7 +48,7 @@ impl Preference {
 
     /// Records that the holder of `record` is being asked.
     pub(in crate::elector) fn observe_request(&mut self, record: &LeaseRecord, not_before: Moment) {
-        self.last_request = Some(HandOverRequest { term: record.session.clone(), not_before });
+        self.last_request = Some(LastRequest { term: record.session.clone(), not_before });
     }
 
     /// The write met a conflict, so the holder was not asked.
