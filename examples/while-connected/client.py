@@ -1,41 +1,33 @@
-"""Works only while this process leads, beside `hustings sidecar --while-connected`."""
+"""Works only while this process leads, beside `hustings sidecar --while-connected`.
 
-import http.client, json, os, threading, time, urllib.request
+The process exits when it no longer leads, and the kubelet starts its container again. The kernel closes the connection
+only after every thread has ended, so no work is left when another replica leads.
+"""
+
+import json, os, signal, threading, time, urllib.request
 
 SIDECAR = os.environ.get("SIDECAR", "http://127.0.0.1:4040")
 # The lease duration minus the renew deadline: after a longer silence another replica may lead.
 SILENCE = float(os.environ.get("SILENCE", "5"))
 
 
-def work(token, stop):
-    while not stop.wait(0.1):
+def work(token):
+    while True:
         print(f"working, token {token}", flush=True)
+        time.sleep(0.1)
 
 
-def stand():
-    event, stop, workers = None, threading.Event(), []
-    # Leaving this block closes the connection: that is how the sidecar learns that the work has ended.
-    with urllib.request.urlopen(f"{SIDECAR}/term", timeout=SILENCE) as stream:
-        try:
-            for line in stream:
-                field, _, value = line.decode().strip().partition(": ")
-                if field == "event":
-                    event = value
-                elif field == "data" and event == "leading":
-                    workers.append(threading.Thread(target=work, args=(json.loads(value)["token"], stop)))
-                    workers[0].start()
-                elif field == "data":  # stopping
-                    return
-        finally:
-            stop.set()
-            for worker in workers:
-                worker.join()
-                print("stopped", flush=True)
-
-
-while True:
+def exit_with_the_term(stream):
     try:
-        stand()
-    except (OSError, http.client.HTTPException) as error:
-        print(f"disconnected: {error}", flush=True)
-    time.sleep(1)
+        next(line for line in stream if line.startswith(b"event: "))  # stopping
+    finally:
+        os._exit(1)  # does not wait for the work, and leaves the connection to the kernel
+
+
+# Without a handler, the first process of a container ignores SIGTERM.
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+stream = urllib.request.urlopen(f"{SIDECAR}/term", timeout=SILENCE)
+if next(line for line in stream if line.startswith(b"event: ")) == b"event: leading\n":
+    token = json.loads(next(stream).removeprefix(b"data: "))["token"]
+    threading.Thread(target=exit_with_the_term, args=[stream], daemon=True).start()
+    work(token)
