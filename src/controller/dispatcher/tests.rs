@@ -1,7 +1,7 @@
-use std::convert::Infallible;
-use std::pin::pin;
+mod page;
 
-use futures::FutureExt as _;
+use std::convert::Infallible;
+
 use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
@@ -12,7 +12,7 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::*;
-use crate::ops::metrics::LeaseState;
+use crate::ops::metrics::{self, FailureLabels, LeaseState};
 
 /// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {
@@ -128,6 +128,31 @@ async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_e
     assert_eq!(dispatcher.in_flight.len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_begins_to_elect_native_candidates_decides_at_once() {
+    let mut dispatcher = dispatcher(true);
+    let (elects_native, receiver) = watch::channel(false);
+    dispatcher.parts.native = Some(receiver);
+    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
+    let mut record = candidate("l");
+    record.record.kind = CandidateKind::Native;
+    dispatcher.handle(WatchEvent::Candidate(native, record));
+    list_all(&mut dispatcher);
+    let metrics = dispatcher.parts.metrics.clone();
+    // The server has no Lease, so each read fails.
+    let reads = || {
+        let labels = FailureLabels::new(metrics::Request::ReadLease, metrics::Failure::NotFound);
+        metrics.failures.get_or_create(&labels).get()
+    };
+    let (_sender, events) = mpsc::channel(1);
+    tokio::spawn(dispatcher.run(events, CancellationToken::new()));
+    tokio::time::sleep(60 * TICK).await;
+    assert_eq!(reads(), 0);
+    elects_native.send(true).unwrap();
+    tokio::time::sleep(TICK).await;
+    assert!(reads() > 0);
+}
+
 #[tokio::test]
 async fn neither_the_own_lease_nor_the_leases_of_nodes_are_elected() {
     let mut dispatcher = dispatcher(true);
@@ -147,6 +172,33 @@ async fn a_candidate_for_a_name_that_no_lease_can_have_is_ignored_and_leaves_its
         decide_next(&mut dispatcher).await;
         assert!(dispatcher.leases.is_empty(), "{name:?}: {:?}", dispatcher.leases.keys());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_becomes_the_leader_reports_each_candidate_with_an_invalid_lease_name() {
+    let mut dispatcher = dispatcher(false);
+    let events = Arc::<std::sync::Mutex<Vec<Vec<u8>>>>::default();
+    let received = Arc::clone(&events);
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let received = Arc::clone(&received);
+        async move {
+            let event = request.into_body().collect_bytes().await.unwrap().to_vec();
+            received.lock().unwrap().push(event.clone());
+            Ok::<_, Infallible>(Response::new(Body::from(event)))
+        }
+    });
+    let metrics = dispatcher.parts.metrics.clone();
+    let (publisher, publishing) = Publisher::new(Client::new(server, "n"), "test", metrics);
+    tokio::spawn(publishing);
+    dispatcher.parts.publisher = publisher;
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("No Lease")));
+    tokio::time::sleep(5 * TICK).await;
+    assert_eq!(events.lock().unwrap().len(), 0, "the leader reports it");
+    dispatcher.set_leading(true);
+    tokio::time::sleep(5 * TICK).await;
+    let events = events.lock().unwrap();
+    assert_eq!(events.len(), 1);
+    assert!(String::from_utf8_lossy(&events[0]).contains("InvalidLeaseName"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,33 +367,4 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
     dispatcher.schedule_all();
     decide_next(&mut dispatcher).await;
     assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forgotten() {
-    let (mut dispatcher, page) = (dispatcher(true), Page::new());
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
-    // Whether anything is to be published within a second, and not at once.
-    let publish = async |dispatcher: &mut Dispatcher| {
-        let (at_once, later) = {
-            let mut due = pin!(dispatcher.publication.as_ref().map(Publication::due).unwrap());
-            (due.as_mut().now_or_never().is_some(), tokio::time::timeout(TICK, due).await.is_ok())
-        };
-        dispatcher.publish();
-        later && !at_once
-    };
-    assert!(!publish(&mut dispatcher).await);
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
-    assert!(publish(&mut dispatcher).await);
-    assert_eq!(page.shown().0.len(), 0, "the Leases are not listed");
-    list_all(&mut dispatcher);
-    assert!(publish(&mut dispatcher).await && !publish(&mut dispatcher).await);
-    let (leases, controller) = page.shown();
-    assert!(leases.len() == 1 && leases[0].contains("\"l\""), "{leases:?}");
-    assert_eq!(controller, None);
-    dispatcher.publish_controller();
-    assert!(page.shown().1.unwrap().contains("hustings-1"));
-    let lease = LeaseKey::new("n", "l");
-    dispatcher.forget(&lease);
-    assert_eq!(page.shown().0.len(), 0);
 }
