@@ -86,10 +86,9 @@ impl Updates {
                 previous = Some(snapshot);
             }
             if let Ok(None) = tokio::time::timeout(CHECK_PERIOD, changes.next()).await {
-                break;
+                return;
             }
         }
-        self.notify();
     }
 
     /// A term begins.
