@@ -1,3 +1,4 @@
+mod events;
 mod page;
 
 use std::convert::Infallible;
@@ -172,33 +173,6 @@ async fn a_candidate_for_a_name_that_no_lease_can_have_is_ignored_and_leaves_its
         decide_next(&mut dispatcher).await;
         assert!(dispatcher.leases.is_empty(), "{name:?}: {:?}", dispatcher.leases.keys());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_controller_that_becomes_the_leader_reports_each_candidate_with_an_invalid_lease_name() {
-    let mut dispatcher = dispatcher(false);
-    let events = Arc::<std::sync::Mutex<Vec<Vec<u8>>>>::default();
-    let received = Arc::clone(&events);
-    let server = tower::service_fn(move |request: Request<Body>| {
-        let received = Arc::clone(&received);
-        async move {
-            let event = request.into_body().collect_bytes().await.unwrap().to_vec();
-            received.lock().unwrap().push(event.clone());
-            Ok::<_, Infallible>(Response::new(Body::from(event)))
-        }
-    });
-    let metrics = dispatcher.parts.metrics.clone();
-    let (publisher, publishing) = Publisher::new(Client::new(server, "n"), "test", metrics);
-    tokio::spawn(publishing);
-    dispatcher.parts.publisher = publisher;
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("No Lease")));
-    tokio::time::sleep(5 * TICK).await;
-    assert_eq!(events.lock().unwrap().len(), 0, "the leader reports it");
-    dispatcher.set_leading(true);
-    tokio::time::sleep(5 * TICK).await;
-    let events = events.lock().unwrap();
-    assert_eq!(events.len(), 1);
-    assert!(String::from_utf8_lossy(&events[0]).contains("InvalidLeaseName"));
 }
 
 #[tokio::test(start_paused = true)]
