@@ -1,5 +1,7 @@
 //! Finds the API server and the namespace of a command.
 
+use std::ffi::OsStr;
+
 use anyhow::Context as _;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
@@ -35,14 +37,17 @@ impl Access {
         if let Some(path) = &self.kubeconfig {
             return Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?);
         }
-        let is_file_named = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
-        if !is_file_named
-            && self.context.is_none()
+        if self.may_be_that_of_a_pod(std::env::var_os("KUBECONFIG").as_deref())
             && let Ok(config) = Config::incluster()
         {
             return Ok(config);
         }
         Ok(Config::from_kubeconfig(&options).await?)
+    }
+
+    /// Whether no kubeconfig is asked for. In a pod, its ServiceAccount is used then.
+    fn may_be_that_of_a_pod(&self, kubeconfig_paths: Option<&OsStr>) -> bool {
+        self.kubeconfig.is_none() && self.context.is_none() && kubeconfig_paths.is_none_or(OsStr::is_empty)
     }
 
     const fn hint(&self) -> &'static str {
@@ -69,6 +74,24 @@ fn drop_exempt_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_is_asked_for_precedes_the_service_account_of_a_pod() {
+        let access = |kubeconfig: Option<&str>, context: Option<&str>| Access {
+            kubeconfig: kubeconfig.map(str::to_owned),
+            context: context.map(str::to_owned),
+            namespace: Some("n".to_owned()),
+        };
+        for (access, paths, expected) in [
+            (access(None, None), None, true),
+            (access(None, None), Some(""), true),
+            (access(None, None), Some("/k"), false),
+            (access(None, Some("c")), None, false),
+            (access(Some("/k"), None), None, false),
+        ] {
+            assert_eq!(access.may_be_that_of_a_pod(paths.map(OsStr::new)), expected, "{access:?} {paths:?}");
+        }
+    }
 
     #[test]
     fn no_proxy_exempts_the_server_only_from_the_proxy_of_the_environment() {

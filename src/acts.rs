@@ -23,6 +23,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Api;
 use kube::api::PostParams;
 
+use self::report::Report;
 use crate::access::Access;
 use crate::cluster::{Cluster, api_error};
 use crate::hint::Hinted;
@@ -153,8 +154,13 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     for report in &reports {
         print(&report.text(config.output)?)?;
     }
+    Ok(exit_code(&reports))
+}
+
+/// One act that did not happen in time is enough.
+fn exit_code(reports: &[Report]) -> ExitCode {
     let has_happened = reports.iter().all(|report| report.happened != Some(false));
-    Ok(if has_happened { ExitCode::SUCCESS } else { ExitCode::from(NOT_HAPPENED) })
+    if has_happened { ExitCode::SUCCESS } else { ExitCode::from(NOT_HAPPENED) }
 }
 
 /// The user's name as the API server knows it. Returns `None` if the request fails, since the audit log has the name
@@ -201,6 +207,18 @@ mod tests {
         assert_eq!(End::At(WireTime::from_micros(1_000_001)).at(now).unwrap(), WireTime::from_micros(1_000_001));
         for end in [End::After(Duration::ZERO), End::At(now)] {
             assert_eq!(end.at(now).unwrap_err().exit_code(), Some(REFUSED));
+        }
+    }
+
+    #[test]
+    fn one_act_of_several_that_has_not_happened_decides_the_exit_code() {
+        let report = |happened| Report { happened, ..Report::default() };
+        for (reports, expected) in [
+            (vec![report(None)], ExitCode::SUCCESS),
+            (vec![report(Some(true)), report(None)], ExitCode::SUCCESS),
+            (vec![report(Some(true)), report(Some(false))], ExitCode::from(NOT_HAPPENED)),
+        ] {
+            assert_eq!(exit_code(&reports), expected, "{reports:?}");
         }
     }
 }

@@ -128,16 +128,16 @@ pub fn candidates_unknown() -> Hinted {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
-    /// A proxy that accepts every connection, to a server that is never available. It counts the requests.
-    async fn proxy(mut stream: TcpStream, requests: Arc<AtomicUsize>) {
+    /// A proxy that accepts every connection, to a server that is never available. Records the heads of its
+    /// requests.
+    async fn proxy(mut stream: TcpStream, requests: Arc<Mutex<Vec<String>>>) {
         let mut head = Vec::new();
         while let Ok(byte) = stream.read_u8().await {
             head.push(byte);
@@ -145,7 +145,7 @@ mod tests {
                 let answer: &[u8] = if head.starts_with(b"CONNECT ") {
                     b"HTTP/1.1 200 OK\r\n\r\n"
                 } else {
-                    requests.fetch_add(1, Ordering::SeqCst);
+                    requests.lock().unwrap().push(String::from_utf8_lossy(&head).into_owned());
                     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
                 };
                 stream.write_all(answer).await.unwrap();
@@ -155,19 +155,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_request_is_repeated_behind_a_proxy() {
+    async fn no_request_is_repeated_behind_a_proxy_and_each_has_the_user_agent_of_the_configuration() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut config = Config::new("http://api.example.com:6443".parse().unwrap());
         config.proxy_url = Some(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
-        let requests = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&requests);
+        config.headers.push((USER_AGENT, HeaderValue::from_static("mine/1.0")));
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let recorded = Arc::clone(&requests);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(proxy(stream, Arc::clone(&counted)));
+                tokio::spawn(proxy(stream, Arc::clone(&recorded)));
             }
         });
-        let leases: Api<ReadCandidate> = Api::namespaced(lease_client(config).unwrap(), "n");
-        assert!(leases.get("a").await.is_err());
-        assert_eq!(requests.load(Ordering::SeqCst), 1);
+        assert!(lease_client(config).unwrap().apiserver_version().await.is_err());
+        let requests = requests.lock().unwrap();
+        assert_eq!(requests.len(), 1);
+        assert!(requests[0].to_ascii_lowercase().contains("user-agent: mine/1.0"), "{requests:?}");
     }
 }

@@ -78,10 +78,7 @@ async fn find(
     for (namespace, uids) in uids(pods) {
         let here = Cluster { namespace: namespace.clone(), ..cluster.clone() };
         let mut on_node = candidates(&here).await?;
-        on_node.retain(|candidate| {
-            let mut owners = candidate.metadata.owner_references.iter().flatten();
-            owners.any(|owner| uids.contains(&owner.uid)) && (!includes || candidate.record.acts.exclude.is_some())
-        });
+        on_node.retain(|candidate| is_target(candidate, &uids, includes));
         if !on_node.is_empty() {
             found.insert(namespace, on_node);
         }
@@ -124,6 +121,12 @@ async fn pods(cluster: &Cluster, targets: &Targets, fields: &str) -> anyhow::Res
 }
 
 /// The uids of these Pods, by namespace.
+/// Whether one of these Pods owns the candidate, and whether it is excluded if it is to be included.
+fn is_target(candidate: &ReadCandidate, uids: &BTreeSet<String>, includes: bool) -> bool {
+    let mut owners = candidate.metadata.owner_references.iter().flatten();
+    owners.any(|owner| uids.contains(&owner.uid)) && (!includes || candidate.record.acts.exclude.is_some())
+}
+
 fn uids(pods: Vec<Pod>) -> BTreeMap<String, BTreeSet<String>> {
     let mut uids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for pod in pods {
@@ -280,4 +283,29 @@ fn stands(candidate: &ReadCandidate) -> Option<String> {
     };
     let by = candidate.record.acts.asked_by.as_ref().map_or_else(String::new, |name| format!(" (asked by {name})"));
     Some(format!("exclusion until {text}{by}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_candidate_that_is_excluded_is_included_again_with_its_node() {
+        let uids = BTreeSet::from(["here".to_owned()]);
+        let candidate = |pod: &str, annotations: serde_json::Value| {
+            let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": pod });
+            let metadata = json!({ "name": "a", "annotations": annotations, "ownerReferences": [owner] });
+            ReadCandidate::from_json(json!({ "metadata": metadata }))
+        };
+        let exclude = || json!({ "hustings.io/exclude": "2027-01-01T00:00:00Z: drain" });
+        for (candidate, to_exclude, to_include) in [
+            (candidate("here", json!({})), true, false),
+            (candidate("here", exclude()), true, true),
+            (candidate("there", exclude()), false, false),
+        ] {
+            assert_eq!([false, true].map(|includes| is_target(&candidate, &uids, includes)), [to_exclude, to_include]);
+        }
+    }
 }

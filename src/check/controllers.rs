@@ -35,15 +35,9 @@ pub(super) async fn check(
 }
 
 async fn of_installation(client: &Client, installation: &Installation) -> Vec<Finding> {
-    let Installation { namespace, name, replicas, available, .. } = installation;
+    let Installation { namespace, name, .. } = installation;
     let place = format!("Deployment {name} in namespace {namespace}");
-    let state = format!("{available} of {replicas} controllers of {place} are available");
-    let hint = format!("`kubectl describe pods --namespace {namespace}` shows why");
-    let mut findings = vec![match available {
-        0 => Finding::fail("deployment", state, hint),
-        some if some < replicas => Finding::warn("deployment", state, hint),
-        _ => Finding::ok("deployment", state),
-    }];
+    let mut findings = vec![availability(installation)];
     findings.push(versions(client, installation).await);
     let config = match &installation.config {
         Ok(config) => config,
@@ -61,6 +55,18 @@ async fn of_installation(client: &Client, installation: &Installation) -> Vec<Fi
     }
     findings.extend(permissions(client, installation, config).await);
     findings
+}
+
+/// Judges how many replicas of the Deployment are available.
+fn availability(Installation { namespace, name, replicas, available, .. }: &Installation) -> Finding {
+    let state =
+        format!("{available} of {replicas} controllers of Deployment {name} in namespace {namespace} are available");
+    let hint = format!("`kubectl describe pods --namespace {namespace}` shows why");
+    match available {
+        0 => Finding::fail("deployment", state, hint),
+        some if some < replicas => Finding::warn("deployment", state, hint),
+        _ => Finding::ok("deployment", state),
+    }
 }
 
 /// Checks a cluster without a Deployment of the chart: a controller runs by other means, or not at all.
@@ -147,4 +153,28 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
 
 fn grants(missing: &[Missing], purpose: Purpose) -> Vec<&str> {
     missing.iter().filter(|missing| missing.purpose == purpose).map(|missing| missing.grant.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::report::Verdict;
+
+    #[test]
+    fn a_missing_replica_is_a_warning_and_the_lack_of_any_is_a_failure() {
+        for (available, expected) in [(0, Verdict::Fail), (1, Verdict::Warn), (2, Verdict::Ok)] {
+            let installation = Installation {
+                namespace: "n".to_owned(),
+                name: "hustings".to_owned(),
+                service_account: "hustings".to_owned(),
+                replicas: 2,
+                available,
+                chart: None,
+                image: None,
+                config: Err(String::new()),
+            };
+            let finding = availability(&installation);
+            assert_eq!(finding.verdict, expected, "{}", finding.message);
+        }
+    }
 }

@@ -245,6 +245,22 @@ mod tests {
         assert_eq!(slots.state().namespaces.len(), 1);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_request_overtakes_none_of_its_namespace_that_waits() {
+        let (slots, namespace) = (Slots::new(128), "n".into());
+        let slot = slots.try_take(&namespace).unwrap();
+        tokio::time::advance(HANGING).await;
+        drop(slot);
+        let mut taken = fill(&slots, &namespace);
+        let mut waiting = Box::pin(slots.take(&namespace));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        // Its share grows, although no slot becomes free.
+        tokio::time::advance(REMEMBERED).await;
+        assert!(slots.try_take(&namespace).is_none());
+        taken.pop();
+        assert!(waiting.as_mut().now_or_never().is_some());
+    }
+
     #[test]
     fn every_namespace_may_have_a_slot_while_one_is_free() {
         let slots = Slots::new(2);

@@ -4,7 +4,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hustings_client::metrics::Metrics;
 use hustings_client::{ElectorBuilder, Leadership};
@@ -16,9 +15,6 @@ use crate::candidacy::snapshot::{self, Snapshot};
 use crate::ops::health::{Check, Health};
 use crate::ops::http::{self, ListenAddress};
 use crate::ops::{admin, metrics};
-
-/// How often the wrapper's task records a heartbeat.
-const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
 /// The admin server of a wrapper. It ends with the process.
 pub(super) struct Admin {
@@ -71,9 +67,6 @@ impl Admin {
 
     /// Records heartbeats of the task that polls this future. They stop if the wrapper is stuck in a system call.
     pub(super) async fn beat(&self) -> Infallible {
-        loop {
-            self.health.beat();
-            tokio::time::sleep(BEAT_PERIOD).await;
-        }
+        self.health.keep_beating().await
     }
 }

@@ -233,17 +233,14 @@ mod tests {
 
     use super::*;
 
-    fn stream(part: watch::Receiver<Option<Part>>, over: &CancellationToken) -> Response {
+    fn reader(part: watch::Receiver<Option<Part>>, over: &CancellationToken) -> Reader {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let reader = Reader {
-            part,
-            validity: None,
-            written: Written::Nothing,
-            heartbeat: Duration::from_hours(1),
-            over: over.clone(),
-            _place: place,
-        };
-        Sse::new(reader.events().map(Ok::<_, Infallible>)).into_response()
+        let (written, heartbeat) = (Written::Nothing, Duration::from_hours(1));
+        Reader { part, validity: None, written, heartbeat, over: over.clone(), _place: place }
+    }
+
+    fn stream(part: watch::Receiver<Option<Part>>, over: &CancellationToken) -> Response {
+        Sse::new(reader(part, over).events().map(Ok::<_, Infallible>)).into_response()
     }
 
     async fn text(stream: Response) -> String {
@@ -264,6 +261,25 @@ mod tests {
         let text = text(stream(reader, &over)).await;
         let events: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
         assert_eq!(events, ["stopping", "stopped"], "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_learns_at_once_that_its_term_must_stop() {
+        let campaign =
+            Elector::in_memory(&MemoryStore::new(), "n", "work").identity("a").direct().build().unwrap().start();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        // It stays valid while the work goes on.
+        let _work = term.begin_work().unwrap();
+        let (_part, part) = watch::channel(Some(Part { term: term.clone(), leadership }));
+        let mut reader = reader(part, &CancellationToken::new());
+        assert!(reader.next().await.is_some());
+        assert_eq!(reader.written, Written::Leading);
+        term.resign();
+        let resigned = Instant::now();
+        assert!(reader.next().await.is_some());
+        assert_eq!(reader.written, Written::Stopping);
+        assert!(resigned.elapsed() < Duration::from_secs(1), "not with a later renewal: {:?}", resigned.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

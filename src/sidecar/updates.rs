@@ -89,10 +89,9 @@ impl Updates {
                 previous = Some(snapshot);
             }
             if let Ok(None) = tokio::time::timeout(CHECK_PERIOD, changes.next()).await {
-                break;
+                return;
             }
         }
-        self.notify();
     }
 
     /// Begins a term.

@@ -62,16 +62,18 @@ impl Clock for SystemClock {
 
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
         let clock = *self;
-        async move {
-            loop {
-                let left = moment.since(clock.now());
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left.min(LONGEST_TIMER)).await;
-            }
+        sleep_by(move || clock.now(), moment).boxed()
+    }
+}
+
+/// Sleeps until `now` shows this moment, however far it advances while timers stand still.
+async fn sleep_by(now: impl Fn() -> Moment, moment: Moment) {
+    loop {
+        let left = moment.since(now());
+        if left.is_zero() {
+            return;
         }
-        .boxed()
+        tokio::time::sleep(left.min(LONGEST_TIMER)).await;
     }
 }
 
@@ -83,6 +85,7 @@ fn micros(id: ClockId) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::HandClock;
 
     #[tokio::test]
     async fn a_sleep_ends_when_the_clock_has_reached_its_end_and_not_before() {
@@ -91,6 +94,19 @@ mod tests {
         clock.sleep_until(end).await;
         assert!(clock.now() >= end);
         clock.sleep_until(end).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_that_a_suspension_cuts_short_ends_at_most_a_second_after_it() {
+        let clock = HandClock::at_seconds(100);
+        let an_hour_later = Moment::from_micros(3_700_000_000);
+        let suspension = async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            clock.set_seconds(3_700);
+        };
+        let began = tokio::time::Instant::now();
+        tokio::join!(sleep_by(|| clock.now(), an_hour_later), suspension);
+        assert!(began.elapsed() <= Duration::from_secs(12), "{:?}", began.elapsed());
     }
 
     #[cfg(target_os = "linux")]

@@ -260,6 +260,22 @@ mod tests {
     }
 
     #[test]
+    fn of_several_electors_of_one_lease_the_one_that_leads_is_shown() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let clock = HandClock::at_seconds(100);
+        let (mut first, leadership) = elector(&clock, "n/l");
+        drop(metrics.observer(&leadership));
+        let (_second, other) = elector(&clock, "n/l");
+        drop(metrics.observer(&other));
+        first.publish(Some(led_until(110)), None);
+        let shown = scraped(&registry);
+        for line in [r#"hustings_lease_held{lease="n/l"} 1"#, r#"hustings_lease_validity_seconds{lease="n/l"} 10.0"#] {
+            assert!(shown.contains(&line.to_owned()), "{shown:?}");
+        }
+    }
+
+    #[test]
     fn a_second_elector_of_a_lease_continues_the_series_of_the_first() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);

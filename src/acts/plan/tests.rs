@@ -53,6 +53,13 @@ fn each_act_changes_its_own_annotations_on_the_version_that_was_read() {
     assert_eq!((paused.write.hold, paused.write.hold_until), (Set::To("works".to_owned()), Set::To(end)));
     assert_eq!((paused.write.asked_by, paused.write.resource_version), (Set::To("ada".to_owned()), 9));
     assert_eq!(paused.sentence, "elections are paused until 2026-01-01T01:00:00Z: works");
+    let ends = scene(&json!({ "hustings.io/hold": "works", "hustings.io/hold-until": "2026-01-01T01:00:00Z" }));
+    let endless = plan(&ends, &LeaseAct::Pause(None), ADA, WALL).unwrap();
+    assert_eq!(
+        (endless.write.hold_until, endless.until),
+        (Set::Remove, None),
+        "the former end is not that of this pause"
+    );
     let moved = plan(&plain, &transfer("web-1"), ADA, WALL).unwrap();
     assert_eq!(moved.write.transfer, Set::To(Transfer::To("web-1".to_owned())));
     assert_eq!((moved.write.asked_by, moved.write.hold), (Set::To("ada: works".to_owned()), Set::Keep));

@@ -1,7 +1,8 @@
-use std::convert::Infallible;
-use std::pin::pin;
+mod events;
+mod page;
 
-use futures::FutureExt as _;
+use std::convert::Infallible;
+
 use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
@@ -12,7 +13,7 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::*;
-use crate::ops::metrics::LeaseState;
+use crate::ops::metrics::{self, FailureLabels, LeaseState};
 
 /// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {
@@ -126,6 +127,31 @@ async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_e
     let lease = dispatcher.queue.take().await;
     dispatcher.decide(lease);
     assert_eq!(dispatcher.in_flight.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_begins_to_elect_native_candidates_decides_at_once() {
+    let mut dispatcher = dispatcher(true);
+    let (elects_native, receiver) = watch::channel(false);
+    dispatcher.parts.native = Some(receiver);
+    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
+    let mut record = candidate("l");
+    record.record.kind = CandidateKind::Native;
+    dispatcher.handle(WatchEvent::Candidate(native, record));
+    list_all(&mut dispatcher);
+    let metrics = dispatcher.parts.metrics.clone();
+    // The server has no Lease, so each read fails.
+    let reads = || {
+        let labels = FailureLabels::new(metrics::Request::ReadLease, metrics::Failure::NotFound);
+        metrics.failures.get_or_create(&labels).get()
+    };
+    let (_sender, events) = mpsc::channel(1);
+    tokio::spawn(dispatcher.run(events, CancellationToken::new()));
+    tokio::time::sleep(60 * TICK).await;
+    assert_eq!(reads(), 0);
+    elects_native.send(true).unwrap();
+    tokio::time::sleep(TICK).await;
+    assert!(reads() > 0);
 }
 
 #[tokio::test]
@@ -315,33 +341,4 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
     dispatcher.schedule_all();
     decide_next(&mut dispatcher).await;
     assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forgotten() {
-    let (mut dispatcher, page) = (dispatcher(true), Page::new());
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
-    // Whether something becomes due for publication, not at once but within a second.
-    let publish = async |dispatcher: &mut Dispatcher| {
-        let (at_once, later) = {
-            let mut due = pin!(dispatcher.publication.as_ref().map(Publication::due).unwrap());
-            (due.as_mut().now_or_never().is_some(), tokio::time::timeout(TICK, due).await.is_ok())
-        };
-        dispatcher.publish();
-        later && !at_once
-    };
-    assert!(!publish(&mut dispatcher).await);
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
-    assert!(publish(&mut dispatcher).await);
-    assert_eq!(page.shown().0.len(), 0, "the Leases are not listed");
-    list_all(&mut dispatcher);
-    assert!(publish(&mut dispatcher).await && !publish(&mut dispatcher).await);
-    let (leases, controller) = page.shown();
-    assert!(leases.len() == 1 && leases[0].contains("\"l\""), "{leases:?}");
-    assert_eq!(controller, None);
-    dispatcher.publish_controller();
-    assert!(page.shown().1.unwrap().contains("hustings-1"));
-    let lease = LeaseKey::new("n", "l");
-    dispatcher.forget(&lease);
-    assert_eq!(page.shown().0.len(), 0);
 }

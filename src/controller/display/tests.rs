@@ -1,8 +1,8 @@
 //! Tests of the view of a Lease, step by step.
 
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_core::election::{Config, Observation, Source};
-use hustings_core::model::{CandidateKey, WireTime};
+use hustings_core::election::{Config, Observation, Source, Unheld};
+use hustings_core::model::{CandidateKey, Evidence, WireTime};
 use serde_json::{Value, json};
 
 use super::*;
@@ -308,4 +308,49 @@ fn a_holder_without_a_candidate_is_shown_and_left_alone() {
     assert_eq!((view.state, view.severity), ("foreign", Severity::Info));
     assert_eq!(view.holder.as_deref(), Some(r"stranger\u{202e}\n"));
     assert_eq!(view.why, "The holder has no admissible candidate, so the controller leaves it alone.");
+}
+
+#[test]
+fn a_status_that_the_server_does_not_keep_is_shown_as_a_problem() {
+    let mut scene = Scene::new(&two());
+    for _ in 0..3 {
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        scene.decided();
+        scene.pass(5_000);
+    }
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    assert_eq!(scene.decided().problems, []);
+    let mut written = candidate("a", "1.31.0", &json!({}));
+    written["metadata"]["resourceVersion"] = json!("60");
+    let record = ReadCandidate::from_json(written).record;
+    let source = Source::StatusWritten { sent: scene.now.moment };
+    scene.lease.observe(scene.now, Observation::Candidate { record, source }, None);
+    let view = scene.decided();
+    assert!(texts(&view).iter().any(|text| text.contains("status")), "{view:?}");
+}
+
+#[test]
+fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
+    let mut scene = Scene::new(&two());
+    let (mut election, mut display) = (Election::new(Config::default(), "n", "l"), Display::new());
+    let lease = ReadLease::from_json(json!({
+        "metadata": { "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "7",
+            "annotations": { "hustings.io/session": "s/1/15" } },
+        "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 7 },
+    }));
+    election.observe(scene.now, Observation::Lease { record: lease.record, source: Source::Watch });
+    display.observe(scene.now, None, &election);
+    scene.pass(3_000);
+    let cause = Unheld::ProvenDead(Evidence::ContainerTerminated);
+    let lease = LeaseVerdict::Unheld { since: scene.now.moment, cause };
+    display.judge(scene.now, (lease, Vec::new()), true);
+    assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)));
+}
+
+#[test]
+fn a_pause_that_leaves_the_holder_alone_is_no_lack_of_candidates() {
+    let mut scene = Scene::new(&two());
+    scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/hold": "works" }));
+    let view = scene.decided();
+    assert_eq!((view.next, view.problems), (None, Vec::new()));
 }

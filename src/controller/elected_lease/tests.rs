@@ -210,7 +210,9 @@ fn the_time_of_a_hand_over_without_a_term_is_measured() {
     }
     lease.update(at(23).moment, &held(true), &metrics);
     assert_eq!(lease.unheld_since(), None);
+    lease.update(at(23).moment, &held(false), &metrics);
     lease.stand_by();
+    assert_eq!(lease.unheld_since(), None, "another controller measures on");
     assert!(lease.sample(at(24).moment).is_none(), "a standby samples nothing");
 }
 

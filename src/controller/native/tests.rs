@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use http::{Method, Request, Response};
 use hustings_client::testing::TokioClock;
 use kube::client::Body;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::ops::health::Health;
@@ -20,6 +20,11 @@ struct Server {
     /// Writes that did not pass the gate.
     ungated: usize,
     hangs: bool,
+    /// How long each write takes.
+    latency: Duration,
+    rejects_writes: bool,
+    /// When the last write that was accepted was sent.
+    last_sent_at: Option<Instant>,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -68,8 +73,17 @@ fn client(server: &Shared, is_gated: bool) -> Client {
             if server.lock().unwrap().hangs {
                 std::future::pending::<()>().await;
             }
+            if method == Method::PATCH {
+                let (sent_at, latency) = (Instant::now(), server.lock().unwrap().latency);
+                sleep(latency).await;
+                let mut server = server.lock().unwrap();
+                server.ungated += usize::from(!is_gated);
+                if server.rejects_writes {
+                    return Ok(Response::builder().status(403).body(Body::from(b"no".to_vec())).unwrap());
+                }
+                server.last_sent_at = Some(sent_at);
+            }
             let mut server = server.lock().unwrap();
-            server.ungated += usize::from(!is_gated && method == Method::PATCH);
             let (code, answer) = server.answer(&method, &patch);
             let body = Body::from(answer.to_string().into_bytes());
             Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
@@ -136,13 +150,15 @@ async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_m
     assert!(elects.has_changed().unwrap() && *elects.borrow_and_update());
     let since = metrics.native_elector_since.get() - 1_700_000_000;
     assert!((15..=25).contains(&since), "{since} s after the start");
-    assert!(report(&health).starts_with("this controller elects native candidates, since 2023-11-14T22:13:"));
+    let reported = report(&health);
+    assert!(reported.starts_with("this controller elects native candidates, since 2023-11-14T22:13:"));
     let renewed = server.lock().unwrap().lease.clone();
     assert_eq!(renewed["spec"]["acquireTime"], spec["acquireTime"]);
     assert_ne!(renewed["spec"]["renewTime"], spec["renewTime"]);
     assert_eq!(server.lock().unwrap().ungated, 0);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(metrics.native_elector_since.get() - 1_700_000_000, since, "nothing has changed");
+    assert_eq!(report(&health), reported);
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,4 +173,19 @@ async fn a_server_that_does_not_answer_ends_the_right_to_elect() {
     let report = report(&health);
     assert!(report.ends_with("leader-election-controller: cannot read it: no answer within 5 s"), "{report}");
     assert!(health.readiness().ready, "all other elections go on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_right_to_elect_counts_from_the_sending_of_the_last_renewal() {
+    let (server, mut elects, ..) = start();
+    sleep(Duration::from_secs(30)).await;
+    server.lock().unwrap().latency = Duration::from_secs(4);
+    sleep(Duration::from_secs(30)).await;
+    assert!(*elects.borrow_and_update());
+    server.lock().unwrap().rejects_writes = true;
+    timeout(Duration::from_mins(2), elects.changed()).await.expect("the right ends").unwrap();
+    let lasted = server.lock().unwrap().last_sent_at.unwrap().elapsed();
+    // The end is noticed at the next check, after a write that is rejected.
+    let expected = Duration::from_secs(45)..Duration::from_secs(45) + Duration::from_secs(4);
+    assert!(expected.contains(&lasted), "{lasted:?}");
 }

@@ -63,6 +63,20 @@ async fn the_label_is_on_the_pod_of_the_leader_alone_and_off_before_another_lead
 }
 
 #[tokio::test]
+async fn with_a_connected_client_the_label_is_on_for_its_term_alone() {
+    let plane = shared().await.unwrap();
+    let stage = Stage::new(&plane, "connected-label").await;
+    stage.allow_labels().await;
+    let one = stage.start("one", &["--while-connected"]).await;
+    for _ in 0..2 {
+        until("no pod is labelled", || one.log(), async || stage.selected().await.is_empty().then_some(())).await;
+        let mut client = one.events("/term").await;
+        client.named("leading").await;
+        until("it is labelled", || one.log(), async || (stage.selected().await == ["one"]).then_some(())).await;
+    }
+}
+
+#[tokio::test]
 async fn a_pod_that_cannot_be_labelled_is_reported_at_the_start() {
     let plane = shared().await.unwrap();
     let stage = Stage::new(&plane, "unlabelled").await;

@@ -168,6 +168,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_event_that_the_server_refuses_costs_none_of_the_later_ones() {
+        let asked = Arc::<Mutex<u32>>::default();
+        let counted = Arc::clone(&asked);
+        let refuses = tower::service_fn(move |_: Request<Body>| {
+            *counted.lock().unwrap() += 1;
+            let refused = Response::builder().status(403).body(Body::from(b"no".to_vec())).unwrap();
+            std::future::ready(Ok::<_, Infallible>(refused))
+        });
+        let observer = Events::observer(Client::new(refuses, "n"), "n", "l", "a");
+        for _ in 0..2 {
+            observer.began("u");
+            sleep(TIMEOUT).await;
+        }
+        assert_eq!(*asked.lock().unwrap(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_elector_reports_each_term_once() {
         let (received, store) = (Received::default(), MemoryStore::new());
         let builder = Elector::in_memory(&store, "n", "l").identity("a").direct();

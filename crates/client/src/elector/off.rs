@@ -144,8 +144,10 @@ mod tests {
         let first = leadership.wait_until_leader().await.unwrap();
         first.resign();
         first.cancelled().await;
+        let resigned = tokio::time::Instant::now();
         let second = leadership.next_term(Some(&first)).await.unwrap();
         assert_eq!((second.number, second.token), (2, 2));
+        assert!(resigned.elapsed() >= Duration::from_secs(5), "work that fails again and again is not run in haste");
     }
 
     #[tokio::test(start_paused = true)]
@@ -160,5 +162,18 @@ mod tests {
         drop(work);
         stopped.await.unwrap().unwrap();
         assert!(!leadership.is_leader());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_never_stops_delays_the_shutdown_by_its_grace_and_no_longer() {
+        let store = MemoryStore::new();
+        let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
+        let grace = elector.stop_grace;
+        let campaign = elector.start();
+        let term = campaign.leadership().wait_until_leader().await.unwrap();
+        let _work = term.begin_work().unwrap();
+        let stopped = tokio::time::timeout(grace * 2, campaign.stop()).await;
+        stopped.expect("it ends after the grace").unwrap();
+        term.aborted().now_or_never().expect("the work is aborted");
     }
 }

@@ -100,6 +100,22 @@ async fn the_pod_comes_from_the_environment() {
     assert_eq!(outside.build_in(|_| None).ok().unwrap().leadership().identity(), "host");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_shutdown_of_the_program_stops_each_campaign_and_the_end_of_one_stops_no_other() {
+    let (store, shutdown) = (MemoryStore::new(), CancellationToken::new());
+    let start = |lease| {
+        let builder = Elector::in_memory(&store, "n", lease).identity("a").direct().shutdown(&shutdown);
+        builder.build().unwrap().start()
+    };
+    let (first, second) = (start("first"), start("second"));
+    let other = second.leadership();
+    other.wait_until_leader().await.unwrap();
+    first.stop().await.unwrap();
+    assert!(!shutdown.is_cancelled() && other.is_leader());
+    shutdown.cancel();
+    second.ended().await.unwrap();
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_elector_in_a_known_pod_has_an_instance_lock() {

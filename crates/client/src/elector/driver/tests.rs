@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::store::{Store, candidate_of};
 use crate::testing::{MemoryStore, TokioClock};
-use crate::{Campaign, CampaignError, Elector, Timing};
+use crate::{Campaign, CampaignError, Direct, Elector, ElectorBuilder, Timing};
 
 /// A server that knows one Lease, and whose watches report nothing.
 #[derive(Default)]
@@ -26,6 +26,8 @@ struct Server {
     patches: u32,
     reads: u32,
     faults: u32,
+    /// Accepts each write and keeps nothing of it, as an admission policy may.
+    reverts: bool,
 }
 
 /// The answer to every request while the server fails.
@@ -239,15 +241,38 @@ async fn the_end_of_a_campaign_reports_that_its_elector_died() {
     assert!(matches!(campaign.ended().await, Err(CampaignError::Died { lease, .. }) if lease == "n/l"));
 }
 
+#[cfg(feature = "metrics")]
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_the_server_accepts_and_does_not_keep_counts_as_failed() {
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = crate::metrics::Metrics::register(&mut registry);
+    let (server, campaign) = started_with(|builder| builder.metrics(&metrics));
+    let term = campaign.leadership().wait_until_leader().await.unwrap();
+    let has_failures = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        !text.contains("hustings_lease_renewal_failures_total{lease=\"n/l\"} 0")
+    };
+    sleep(Duration::from_mins(1)).await;
+    assert!(!has_failures());
+    server.lock().unwrap().reverts = true;
+    term.cancelled().await;
+    assert!(has_failures());
+}
+
 fn started() -> (Shared, Campaign) {
+    started_with(|builder| builder)
+}
+
+fn started_with(build: impl FnOnce(ElectorBuilder<Direct>) -> ElectorBuilder<Direct>) -> (Shared, Campaign) {
     let server = Shared::default();
     let service = tower::service_fn({
         let server = Arc::clone(&server);
         move |request| answer(Arc::clone(&server), request)
     });
     let client = Client::new(service, "default");
-    let elector = Elector::builder(client, "n", "l").identity("a").direct().clock(TokioClock::shared()).build();
-    (server, elector.unwrap().start())
+    let builder = Elector::builder(client, "n", "l").identity("a").direct().clock(TokioClock::shared());
+    (server, build(builder).build().unwrap().start())
 }
 
 fn counts(server: &Shared) -> (u32, u32) {
@@ -298,7 +323,9 @@ impl Server {
                     return failure(409);
                 }
                 let mut lease = lease.clone();
-                merge(&mut lease, &body);
+                if !self.reverts {
+                    merge(&mut lease, &body);
+                }
                 (200, self.store(lease))
             }
             (&Method::POST, Some(_)) => failure(409),

@@ -1,0 +1,64 @@
+//! The events that only the leading controller reports.
+
+use std::sync::Mutex;
+
+use hustings_core::model::History;
+
+use super::*;
+
+/// The events that the dispatcher publishes from now on.
+fn record_events(dispatcher: &mut Dispatcher) -> Arc<Mutex<Vec<String>>> {
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let received = Arc::clone(&events);
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let received = Arc::clone(&received);
+        async move {
+            let event = request.into_body().collect_bytes().await.unwrap().to_vec();
+            received.lock().unwrap().push(String::from_utf8_lossy(&event).into_owned());
+            Ok::<_, Infallible>(Response::new(Body::from(event)))
+        }
+    });
+    let metrics = dispatcher.parts.metrics.clone();
+    let (publisher, publishing) = Publisher::new(Client::new(server, "n"), "test", metrics);
+    tokio::spawn(publishing);
+    dispatcher.parts.publisher = publisher;
+    events
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_becomes_the_leader_reports_each_candidate_with_an_invalid_lease_name() {
+    let mut dispatcher = dispatcher(false);
+    let events = record_events(&mut dispatcher);
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("No Lease")));
+    tokio::time::sleep(5 * TICK).await;
+    assert_eq!(events.lock().unwrap().len(), 0, "the leader reports it");
+    dispatcher.set_leading(true);
+    tokio::time::sleep(5 * TICK).await;
+    let events = events.lock().unwrap();
+    assert_eq!(events.len(), 1);
+    assert!(events[0].contains("InvalidLeaseName"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leading_controller_reports_a_hand_over_that_nobody_asked_for() {
+    for leads in [true, false] {
+        let mut dispatcher = dispatcher(leads);
+        let events = record_events(&mut dispatcher);
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        let ending = "7 a from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: handed over (connection closed)";
+        let before = LeaseRecord { preferred_holder: Some("b".to_owned()), transitions: 7, ..*held_lease() };
+        let after = LeaseRecord {
+            resource_version: 7,
+            holder: Some("b".to_owned()),
+            transitions: 8,
+            history: History::read(ending),
+            ..*held_lease()
+        };
+        for record in [before, after] {
+            dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Box::new(record)));
+        }
+        tokio::time::sleep(5 * TICK).await;
+        let reported = events.lock().unwrap().iter().filter(|event| event.contains("HandedOver")).count();
+        assert_eq!(reported, usize::from(leads));
+    }
+}

@@ -1,0 +1,67 @@
+//! When the dispatcher publishes to the page, and what.
+
+use std::pin::pin;
+
+use futures::FutureExt as _;
+use hustings_client::testing::TokioClock;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forgotten() {
+    let (mut dispatcher, page) = (dispatcher(true), Page::new());
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    // Whether anything is to be published within a second, and not at once.
+    let publish = async |dispatcher: &mut Dispatcher| {
+        let (at_once, later) = {
+            let mut due = pin!(dispatcher.publication.as_ref().map(Publication::due).unwrap());
+            (due.as_mut().now_or_never().is_some(), tokio::time::timeout(TICK, due).await.is_ok())
+        };
+        dispatcher.publish();
+        later && !at_once
+    };
+    assert!(!publish(&mut dispatcher).await);
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    assert!(publish(&mut dispatcher).await);
+    assert_eq!(page.shown().0.len(), 0, "the Leases are not listed");
+    list_all(&mut dispatcher);
+    assert!(publish(&mut dispatcher).await && !publish(&mut dispatcher).await);
+    let (leases, controller) = page.shown();
+    assert!(leases.len() == 1 && leases[0].contains("\"l\""), "{leases:?}");
+    assert_eq!(controller, None);
+    dispatcher.publish_controller();
+    assert!(page.shown().1.unwrap().contains("hustings-1"));
+    let lease = LeaseKey::new("n", "l");
+    dispatcher.forget(&lease);
+    assert_eq!(page.shown().0.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_ever_more_leases_do_not_put_off_the_page() {
+    let mut dispatcher = dispatcher(true);
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), Page::new())));
+    let mut is_due = false;
+    for number in 0..20 {
+        dispatcher.handle(WatchEvent::Candidate(key(&format!("a{number}")), candidate(&format!("l{number}"))));
+        tokio::time::sleep(TICK / 20).await;
+        is_due |= dispatcher.publication.as_ref().is_some_and(|publication| publication.due().now_or_never().is_some());
+    }
+    assert!(is_due);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_of_a_standby_shows_that_a_holder_has_become_silent() {
+    let (mut dispatcher, page) = (dispatcher(false), Page::new());
+    dispatcher.parts.clock = TokioClock::shared();
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
+    list_all(&mut dispatcher);
+    dispatcher.publish();
+    let is_silent = || page.shown().0[0].contains("has stopped renewing");
+    assert!(!is_silent());
+    tokio::time::sleep(10 * TICK).await;
+    dispatcher.publish_controller();
+    dispatcher.publish();
+    assert!(is_silent());
+}
