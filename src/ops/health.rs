@@ -5,6 +5,7 @@
 //! check reports what it waits for.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +14,9 @@ use serde::Serialize;
 
 /// If the last heartbeat is older than this, the event loop counts as stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// The period of [`Health::keep_beating`].
+const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
 /// The health of one process. Clones share it.
 #[derive(Clone, Debug)]
@@ -77,6 +81,14 @@ impl Health {
     pub fn beat(&self) {
         let millis = u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.0.last_beat_millis.store(millis, Ordering::Relaxed);
+    }
+
+    /// Records heartbeats of the task that polls this future. They stop if that task is stuck in a system call.
+    pub async fn keep_beating(&self) -> Infallible {
+        loop {
+            self.beat();
+            tokio::time::sleep(BEAT_PERIOD).await;
+        }
     }
 
     /// Whether the last heartbeat is less than [`STUCK_AFTER`] ago.

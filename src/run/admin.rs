@@ -2,9 +2,7 @@
 //!
 //! It has no default address, since the wrapper shares its network with the command, which may need any port.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hustings_client::metrics::Metrics;
 use hustings_client::{ElectorBuilder, Leadership};
@@ -17,12 +15,9 @@ use crate::ops::health::{Check, Health};
 use crate::ops::http::{self, ListenAddress};
 use crate::ops::{admin, metrics};
 
-/// How often the wrapper's task records a heartbeat.
-const BEAT_PERIOD: Duration = Duration::from_secs(1);
-
 /// The admin server of a wrapper. It ends with the process.
 pub(super) struct Admin {
-    health: Health,
+    pub(super) health: Health,
     elector_runs: Check,
     metrics: Metrics,
     /// The leadership of the current elector, or of the last one.
@@ -67,13 +62,5 @@ impl Admin {
     /// Reports that the elector no longer stands. The wrapper may start another one later.
     pub(super) fn has_ended(&self) {
         self.elector_runs.fail("the command has ended");
-    }
-
-    /// Records heartbeats of the task that polls this future. They stop if the wrapper is stuck in a system call.
-    pub(super) async fn beat(&self) -> Infallible {
-        loop {
-            self.health.beat();
-            tokio::time::sleep(BEAT_PERIOD).await;
-        }
     }
 }

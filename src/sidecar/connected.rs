@@ -11,7 +11,7 @@
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -28,9 +28,6 @@ use crate::candidacy::range;
 use crate::candidacy::snapshot::{self, Snapshot};
 use crate::ops::http::{answer, refusal};
 use crate::ops::metrics::{ReleaseCause, ReleaseMetrics};
-
-/// How often the sidecar records a heartbeat.
-const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
 /// Stands for one client after another.
 struct Standing<'a> {
@@ -58,7 +55,7 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: R
     let standing = Standing { sidecar, releases, label, leadership };
     let ended = tokio::select! {
         ended = standing.serve(clients) => ended,
-        never = standing.beat() => match never {},
+        never = sidecar.health.keep_beating() => match never {},
     };
     sidecar.finish().await;
     ended
@@ -82,13 +79,6 @@ impl Standing<'_> {
                 // This branch always stays enabled, since the server keeps the sender until it ends.
                 Some(client) = clients.recv() => self.stand(client).await?,
             }
-        }
-    }
-
-    async fn beat(&self) -> Infallible {
-        loop {
-            self.sidecar.health.beat();
-            tokio::time::sleep(BEAT_PERIOD).await;
         }
     }
 
