@@ -44,7 +44,7 @@ pub(crate) fn after_crash(
     begin(&upgrade, &mut simulation);
     let holder = simulation.leader()?;
     let died = simulation.now();
-    simulation.kill(holder);
+    simulation.end(holder);
     let limit = timing.lease_duration().saturating_add(LIMIT);
     simulation.run_until(limit, |simulation| simulation.leader().is_some());
     let successor = simulation.leader()?;
