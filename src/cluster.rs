@@ -5,10 +5,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use hustings_client::api::ReadCandidate;
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadNativeCandidate};
 use hustings_client::store::{lacks_candidates, lease_client};
 use kube::api::ListParams;
-use kube::{Api, Client, Config};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Config, Resource};
 
 use crate::access::Access;
 use crate::hint::Hinted;
@@ -107,6 +108,25 @@ impl Cluster {
     /// even if there is no candidate or no such namespace.
     pub async fn lacks_candidates(&self, error: &kube::Error) -> bool {
         matches!(error, kube::Error::Api(status) if status.code == 404) && lacks_candidates(&self.leases).await
+    }
+}
+
+/// The API of a kind, in one namespace or in all.
+pub fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+/// The API of native candidates, in one namespace or in all.
+pub fn scoped_native(client: Client, namespace: Option<&str>, version: NativeVersion) -> Api<ReadNativeCandidate> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &version),
+        None => Api::all_with(client, &version),
     }
 }
 

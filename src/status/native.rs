@@ -8,9 +8,10 @@ use hustings_client::api::{LeaseCandidateStatus, NativeVersion, ReadCandidate, R
 use hustings_core::election::{CandidateVerdict, Config, Election, Observation, Reason, Source};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, Now, Observed, RecordedStatus};
 use kube::api::ListParams;
-use kube::{Api, Client, Error};
+use kube::{Client, Error};
 
 use super::pages::Pages;
+use crate::cluster::scoped_native;
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
 /// empty list if the server does not serve their API.
@@ -34,10 +35,7 @@ async fn list_served(
     params: &ListParams,
 ) -> Result<Vec<ReadCandidate>, Error> {
     let Some(version) = NativeVersion::discover(client).await? else { return Ok(Vec::new()) };
-    let candidates: Api<ReadNativeCandidate> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &version),
-        None => Api::all_with(client.clone(), &version),
-    };
+    let candidates = scoped_native(client.clone(), namespace, version);
     // A native candidate becomes a candidate with an empty status.
     let read = |ReadNativeCandidate { metadata, record }| ReadCandidate {
         metadata,

@@ -12,7 +12,7 @@ use kube::api::ListParams;
 use super::pages::Pages;
 use super::snapshot::{self, LeaseRow, key, path, rows};
 use super::{Config, native};
-use crate::cluster::{Cluster, candidates_unknown};
+use crate::cluster::{Cluster, candidates_unknown, scoped};
 use crate::hint::Hinted;
 use crate::nearest;
 
@@ -29,22 +29,12 @@ impl<'a> Selection<'a> {
 
     /// The Leases.
     pub(super) fn leases(&self) -> (Api<ReadLease>, Option<String>) {
-        let client = self.cluster.leases.clone();
-        let api = match self.namespace() {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        };
-        (api, self.fields("metadata.name"))
+        (scoped(self.cluster.leases.clone(), self.namespace()), self.fields("metadata.name"))
     }
 
     /// The candidates of `hustings.io`.
     pub(super) fn candidates(&self) -> (Api<ReadCandidate>, Option<String>) {
-        let client = self.cluster.leases.clone();
-        let api = match self.namespace() {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        };
-        (api, self.fields("spec.leaseName"))
+        (scoped(self.cluster.leases.clone(), self.namespace()), self.fields("spec.leaseName"))
     }
 
     /// The one namespace; `None` for all.

@@ -29,7 +29,7 @@ use super::Config;
 use super::output::{show, shows_page};
 use super::read::{Selection, read};
 use super::snapshot::{self, LeaseRow, rows};
-use crate::cluster::{Cluster, api_error};
+use crate::cluster::{Cluster, api_error, scoped_native};
 use crate::hint::Hinted;
 
 /// How long to collect changes that arrive together.
@@ -152,10 +152,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
     let native = version.map(|version| {
         let of_native = paced();
         let selection = Selection::new(&of_native, config);
-        let api = match selection.namespace() {
-            Some(namespace) => Api::namespaced_with(of_native.leases.clone(), namespace, &version),
-            None => Api::all_with(of_native.leases.clone(), &version),
-        };
+        let api = scoped_native(of_native.leases.clone(), selection.namespace(), version);
         let writer = Writer::new(version);
         let (store, signal) = reflect(NATIVE_CANDIDATES, api, selection.native_fields(), writer);
         signals.push(signal);
