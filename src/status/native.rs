@@ -4,7 +4,7 @@
 //! controller's own decision over the objects that the command has read. It pings no candidate, so it cannot know which
 //! of them are live.
 
-use hustings_client::api::{LeaseCandidateStatus, NativeVersion, ReadCandidate, ReadNativeCandidate};
+use hustings_client::api::{NativeVersion, ReadCandidate};
 use hustings_core::election::{CandidateVerdict, Config, Election, Observation, Reason, Source};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, Now, Observed, RecordedStatus};
 use kube::api::ListParams;
@@ -36,13 +36,7 @@ async fn list_served(
 ) -> Result<Vec<ReadCandidate>, Error> {
     let Some(version) = NativeVersion::discover(client).await? else { return Ok(Vec::new()) };
     let candidates = scoped_native(client.clone(), namespace, version);
-    // A native candidate becomes a candidate with an empty status.
-    let read = |ReadNativeCandidate { metadata, record }| ReadCandidate {
-        metadata,
-        record,
-        status: LeaseCandidateStatus::default(),
-    };
-    Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(read).collect())
+    Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(ReadCandidate::from).collect())
 }
 
 /// Gives each native candidate of a Lease a state and a message, which it derives from the objects. Returns whether the
@@ -100,7 +94,7 @@ mod tests {
     use std::time::Duration;
 
     use http::{Request, Response};
-    use hustings_client::api::ReadLease;
+    use hustings_client::api::{ReadLease, ReadNativeCandidate};
     use hustings_core::model::{Moment, WireTime};
     use kube::client::Body;
     use serde_json::{Value, json};
@@ -120,8 +114,7 @@ mod tests {
             "strategy": "OldestEmulationVersion", "renewTime": "2026-01-02T03:04:05.000000Z",
         });
         let metadata = json!({ "name": name, "namespace": "n", "uid": name });
-        let read = ReadNativeCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
-        ReadCandidate { metadata: read.metadata, record: read.record, status: LeaseCandidateStatus::default() }
+        ReadNativeCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).into()
     }
 
     fn hustings(name: &str) -> ReadCandidate {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::stream::SelectAll;
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use hustings_client::api::{LeaseCandidateStatus, NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_client::store::{Pauses, paced, watch_config};
 use hustings_core::model::{Now, Observed};
@@ -207,7 +207,7 @@ impl Stores {
         let selection = Selection::new(cluster, config);
         let leases: Vec<_> = self.leases.state().iter().map(|lease| ReadLease::clone(lease)).collect();
         let mut candidates: Vec<_> = self.candidates.state().iter().map(|one| ReadCandidate::clone(one)).collect();
-        candidates.extend(self.native.iter().flat_map(Store::state).map(without_status));
+        candidates.extend(self.native.iter().flat_map(Store::state).map(|one| Arc::unwrap_or_clone(one).into()));
         candidates.retain(|candidate| selection.includes(candidate));
         observe(&leases, observed, now);
         rows(leases, candidates, observed, now, config.lease.is_some())
@@ -220,12 +220,6 @@ where
     K::DynamicType: Eq + std::hash::Hash + Clone,
 {
     store.wait_until_ready().now_or_never().is_some_and(|ready| ready.is_ok())
-}
-
-/// Converts a native candidate to a candidate with an empty status.
-fn without_status(candidate: Arc<ReadNativeCandidate>) -> ReadCandidate {
-    let ReadNativeCandidate { metadata, record } = Arc::unwrap_or_clone(candidate);
-    ReadCandidate { metadata, record, status: LeaseCandidateStatus::default() }
 }
 
 /// Records when each Lease last changed. Expiry is measured from there, as every elector does.
