@@ -17,7 +17,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-pub(crate) use self::native::list as list_native;
+pub(crate) use self::native::{api_group, list as list_native};
 use self::output::Printer;
 pub(crate) use self::read::read;
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};

@@ -4,11 +4,12 @@
 //! controller's own decision over the objects that the command has read. It pings no candidate, so it cannot know which
 //! of them are live.
 
-use hustings_client::api::{NativeVersion, ReadCandidate};
+use hustings_client::api::{NativeVersion, ReadCandidate, names};
 use hustings_core::election::{CandidateVerdict, Config, Election, Observation, Reason, Source};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, Now, Observed, RecordedStatus};
 use kube::api::ListParams;
 use kube::{Client, Error};
+use serde::Serializer;
 
 use super::pages::Pages;
 use crate::cluster::scoped_native;
@@ -37,6 +38,15 @@ async fn list_served(
     let Some(version) = NativeVersion::discover(client).await? else { return Ok(Vec::new()) };
     let candidates = scoped_native(client.clone(), namespace, version);
     Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(ReadCandidate::from).collect())
+}
+
+/// Serializes a kind as its API group.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn api_group<S: Serializer>(kind: &CandidateKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match kind {
+        CandidateKind::Hustings => names::GROUP,
+        CandidateKind::Native => names::NATIVE_GROUP,
+    })
 }
 
 /// Gives each native candidate of a Lease a state and a message, which it derives from the objects. Returns whether the
@@ -167,7 +177,7 @@ mod tests {
         ];
         assert_eq!(shown(&row), expected);
         let holder = &row.candidates[2];
-        assert_eq!((holder.api_group, holder.priority), ("coordination.k8s.io", None));
+        assert_eq!((holder.kind, holder.priority), (CandidateKind::Native, None));
     }
 
     #[test]
