@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use hustings_client::api::{NativeVersion, ReadCandidate, ReadNativeCandidate};
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::store::{lacks_candidates, lease_client};
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
@@ -13,9 +13,13 @@ use kube::{Api, Client, Config, Resource};
 
 use crate::access::Access;
 use crate::hint::Hinted;
+use crate::nearest;
 
-/// How long [`Cluster::knows_candidates`] may take.
+/// How long a read may take that only improves an error message.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The most Leases to read for a hint with the nearest names.
+const NAMES: u32 = 500;
 
 /// The client and the namespace of one process.
 #[derive(Clone)]
@@ -90,6 +94,20 @@ impl Cluster {
         let seconds = limit.as_secs();
         let silent = || Hinted::new(format!("the API server did not answer within {seconds} s"), self.hint_on_server());
         tokio::time::timeout(limit, reads).await.map_err(|_| silent())?
+    }
+
+    /// The error for a Lease that does not exist, with the nearest names.
+    pub async fn no_such_lease(&self, name: &str) -> Hinted {
+        let leases: Api<ReadLease> = Api::namespaced(self.leases.clone(), &self.namespace);
+        let first = ListParams::default().limit(NAMES);
+        let hint = match tokio::time::timeout(DISCOVERY_TIMEOUT, leases.list(&first)).await {
+            Ok(Ok(list)) => {
+                nearest::hint(name, "Leases", list.iter().filter_map(|lease| lease.metadata.name.as_deref()))
+            }
+            // The user may be allowed to read only some Leases.
+            _ => "choose another name, or another --namespace".to_owned(),
+        };
+        Hinted::new(format!("Lease {name:?} does not exist in namespace {}", self.namespace), hint)
     }
 
     /// Fails if the cluster certainly lacks the LeaseCandidate CRD. Any doubt, such as a timeout, counts as success.

@@ -4,9 +4,8 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use kube::Api;
 use kube::api::ListParams;
 
-use super::{explain, refused, within};
+use super::{REFUSED, explain, within};
 use crate::cluster::Cluster;
-use crate::nearest;
 use crate::status::list_native;
 
 /// A Lease, its candidates, and the other candidates of its namespace.
@@ -27,11 +26,7 @@ impl Scene {
         let read =
             within(leases.get_opt(lease)).await.map_err(|error| explain(cluster, "cannot read the Lease", error))?;
         let Some(read) = read else {
-            let list = within(leases.list(&ListParams::default())).await;
-            let list = list.map_err(|error| explain(cluster, "cannot list Leases", error))?;
-            let existing: Vec<_> = list.items.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
-            let message = format!("Lease {lease:?} does not exist in namespace {}", cluster.namespace);
-            return Err(refused(message, nearest::hint(lease, "Leases", existing)).into());
+            return Err(cluster.no_such_lease(lease).await.with_exit_code(REFUSED).into());
         };
         let (candidates, elsewhere) = all.into_iter().partition(|candidate| candidate.record.lease_name == lease);
         Ok(Self { lease: read, candidates, elsewhere })

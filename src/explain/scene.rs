@@ -14,8 +14,6 @@ use crate::check::{Installation, find_installations};
 use crate::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{Native, OWN_LEASE, read_pod};
 use crate::forecast::usual_interval;
-use crate::hint::Hinted;
-use crate::nearest;
 use crate::status::list_native;
 
 /// The pause between two reads of the Lease while the command waits for a renewal.
@@ -23,9 +21,6 @@ const PERIOD: Duration = Duration::from_millis(250);
 
 /// The longest wait for a renewal, unless the user asks for another.
 const LONGEST_WATCH: Duration = Duration::from_secs(10);
-
-/// The most Leases to read for a hint with the nearest names.
-const NAMES: u32 = 500;
 
 /// Reads the Lease and all other input.
 ///
@@ -71,7 +66,7 @@ pub(crate) async fn read_election(
     let candidates = candidates(cluster, name).await?;
     let lease = lease(cluster, name).await?;
     if lease.is_none() && candidates.is_empty() {
-        return Err(unknown(cluster, name).await);
+        return Err(cluster.no_such_lease(name).await.into());
     }
     Ok((lease, candidates))
 }
@@ -102,15 +97,6 @@ async fn candidates(cluster: &Cluster, lease: &str) -> anyhow::Result<Vec<ReadCa
     }
     candidates.extend(natives.into_iter().flatten().filter(|candidate| candidate.record.lease_name == lease));
     Ok(candidates)
-}
-
-/// The error for a Lease that does not exist and has no candidates.
-async fn unknown(cluster: &Cluster, name: &str) -> anyhow::Error {
-    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-    let list = leases.list(&ListParams::default().limit(NAMES)).await;
-    let existing: Vec<_> = list.into_iter().flatten().filter_map(|lease| lease.metadata.name).collect();
-    let message = format!("Lease {name:?} does not exist in namespace {} and has no candidates", cluster.namespace);
-    Hinted::new(message, nearest::hint(name, "Leases", existing.iter().map(String::as_str))).into()
 }
 
 /// Whether a holder has taken up this record, and so renews it.
