@@ -16,7 +16,7 @@ use crate::cluster::scoped_native;
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
 /// empty list if the server does not serve their API.
-pub(crate) async fn list(
+pub(super) async fn list(
     client: &Client,
     namespace: Option<&str>,
     params: &ListParams,

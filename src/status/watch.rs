@@ -152,7 +152,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
     let native = version.map(|version| {
         let of_native = paced();
         let selection = Selection::new(&of_native, config);
-        let api = scoped_native(of_native.leases.clone(), selection.namespace(), version);
+        let api = scoped_native(of_native.leases.clone(), selection.namespace, version);
         let writer = Writer::new(version);
         let (store, signal) = reflect(NATIVE_CANDIDATES, api, selection.native_fields(), writer);
         signals.push(signal);
