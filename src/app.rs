@@ -71,34 +71,15 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         }
         Task::Status(flags) => {
             let config = flags.read(&mut mistakes);
-            let config = mistakes.accept(config)?;
-            log.install();
-            // To a script, exit code 1 means that a Lease has no holder.
-            let code = runtime()?.block_on(status::run(&access, config));
-            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
+            return answer(log, status::run(&access, mistakes.accept(config)?));
         }
-        Task::Explain(flags) => {
-            log.install();
-            let code = runtime()?.block_on(explain::run(&access, flags.read()));
-            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
-        }
-        Task::History(flags) => {
-            log.install();
-            let code = runtime()?.block_on(history::run(&access, flags.read()));
-            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
-        }
+        Task::Explain(flags) => return answer(log, explain::run(&access, flags.read())),
+        Task::History(flags) => return answer(log, history::run(&access, flags.read())),
         Task::Rollout(flags) => {
             let config = flags.read(&mut mistakes);
-            let config = mistakes.accept(config)?;
-            log.install();
-            let code = runtime()?.block_on(rollout::run(&access, config));
-            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
+            return answer(log, rollout::run(&access, mistakes.accept(config)?));
         }
-        Task::Check(flags) => {
-            log.install();
-            let code = runtime()?.block_on(check::run(&access, flags.read()));
-            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
-        }
+        Task::Check(flags) => return answer(log, check::run(&access, flags.read())),
         Task::Pause(flags) => {
             let config = flags.read(&mut mistakes);
             return act(&access, log, mistakes.accept(config)?);
@@ -131,6 +112,13 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that reads. Its exit code 1 is an answer, such as that a Lease has no holder. A failure has 2.
+fn answer(log: Log, command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    log.install();
+    let code = runtime()?.block_on(command);
+    Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))))
 }
 
 fn act(access: &Access, log: Log, config: acts::Config) -> anyhow::Result<ExitCode> {

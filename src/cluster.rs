@@ -5,16 +5,21 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use hustings_client::api::ReadCandidate;
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::store::{lacks_candidates, lease_client};
 use kube::api::ListParams;
-use kube::{Api, Client, Config};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Config, Resource};
 
 use crate::access::Access;
 use crate::hint::Hinted;
+use crate::nearest;
 
-/// How long [`Cluster::knows_candidates`] may take.
+/// How long a read may take that only improves an error message.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The most Leases to read for a hint with the nearest names.
+const NAMES: u32 = 500;
 
 /// The client and the namespace of one process.
 #[derive(Clone)]
@@ -91,6 +96,20 @@ impl Cluster {
         tokio::time::timeout(limit, reads).await.map_err(|_| silent())?
     }
 
+    /// The error for a Lease that does not exist, with the nearest names.
+    pub async fn no_such_lease(&self, name: &str) -> Hinted {
+        let leases: Api<ReadLease> = Api::namespaced(self.leases.clone(), &self.namespace);
+        let first = ListParams::default().limit(NAMES);
+        let hint = match tokio::time::timeout(DISCOVERY_TIMEOUT, leases.list(&first)).await {
+            Ok(Ok(list)) => {
+                nearest::hint(name, "Leases", list.iter().filter_map(|lease| lease.metadata.name.as_deref()))
+            }
+            // The user may be allowed to read only some Leases.
+            _ => "choose another name, or another --namespace".to_owned(),
+        };
+        Hinted::new(format!("Lease {name:?} does not exist in namespace {}", self.namespace), hint)
+    }
+
     /// Fails if the cluster certainly lacks the LeaseCandidate CRD. Any doubt, such as a timeout, counts as success.
     pub async fn knows_candidates(&self) -> Result<(), Hinted> {
         let candidates: Api<ReadCandidate> = Api::namespaced(self.leases.clone(), &self.namespace);
@@ -107,6 +126,25 @@ impl Cluster {
     /// even if there is no candidate or no such namespace.
     pub async fn lacks_candidates(&self, error: &kube::Error) -> bool {
         matches!(error, kube::Error::Api(status) if status.code == 404) && lacks_candidates(&self.leases).await
+    }
+}
+
+/// The API of a kind, in one namespace or in all.
+pub fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+/// The API of native candidates, in one namespace or in all.
+pub fn scoped_native(client: Client, namespace: Option<&str>, version: NativeVersion) -> Api<ReadNativeCandidate> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &version),
+        None => Api::all_with(client, &version),
     }
 }
 

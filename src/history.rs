@@ -14,20 +14,14 @@ use std::time::Duration;
 use hustings_client::api::ReadLease;
 use hustings_client::clock::{Clock as _, SystemClock};
 use kube::Api;
-use kube::api::ListParams;
 
 pub use self::terms::{PastTerms, Source, TermRow};
 use crate::access::Access;
 use crate::cluster::{Cluster, api_error};
-use crate::hint::Hinted;
-use crate::nearest;
 use crate::terminal::{Styles, print, width};
 
 /// How long all reads may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// The most Leases to read for a hint with the nearest names.
-const NAMES: u32 = 500;
 
 /// What to show, and how.
 #[derive(Clone, Debug)]
@@ -65,19 +59,11 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
 async fn read(cluster: &Cluster, name: &str) -> anyhow::Result<PastTerms> {
     let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
     let read = leases.get_opt(name).await.map_err(|error| cluster.explain("cannot read the Lease", error))?;
-    let Some(lease) = read else { return Err(missing(&leases, cluster, name).await.into()) };
+    let Some(lease) = read else { return Err(cluster.no_such_lease(name).await.into()) };
     let events = events::read(cluster, name).await.unwrap_or_else(|error| {
         let reason = api_error(error).to_string();
         tracing::warn!(reason, "cannot list events.events.k8s.io: showing only the terms that the Lease records");
         Vec::new()
     });
     Ok(PastTerms::new(&cluster.namespace, name, &lease.record, &events))
-}
-
-/// The error for a Lease that does not exist, with the nearest names.
-async fn missing(leases: &Api<ReadLease>, cluster: &Cluster, name: &str) -> Hinted {
-    let listed = leases.list(&ListParams::default().limit(NAMES)).await.map(|list| list.items).unwrap_or_default();
-    let existing: Vec<&str> = listed.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
-    let message = format!("Lease {name:?} does not exist in namespace {}", cluster.namespace);
-    Hinted::new(message, nearest::hint(name, "Leases", existing))
 }

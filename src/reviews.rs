@@ -9,6 +9,8 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client, Error};
 
+use crate::cluster::api_error;
+
 /// How long one review may take.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -37,10 +39,7 @@ pub(crate) async fn is_allowed(
         }
     };
     match tokio::time::timeout(TIMEOUT, review).await {
-        Ok(answer) => answer.map_err(|error| match error {
-            Error::Api(status) => format!("{} ({})", status.message, status.code),
-            error => error.to_string(),
-        }),
+        Ok(answer) => answer.map_err(|error| api_error(error).to_string()),
         Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
     }
 }

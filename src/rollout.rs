@@ -6,6 +6,7 @@
 
 mod cluster;
 mod crash;
+mod group;
 mod outcome;
 mod render;
 mod simulation;
@@ -17,14 +18,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use hustings_client::clock::{Clock as _, SystemClock};
-use hustings_core::elector::{Durations, Timing};
 use hustings_core::model::WireTime;
 
-use self::cluster::Group;
 pub(crate) use self::crash::after_crash;
+use self::group::Group;
 pub use self::outcome::{Entry, Gap, Outcome, Term, What};
 pub use self::upgrade::Order;
-use self::upgrade::{OldReplica, Upgrade};
+use self::upgrade::Upgrade;
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::explain::{READ_TIMEOUT, read_election};
@@ -85,8 +85,8 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let group = match &config.lease {
         Some(lease) => {
             let cluster = Cluster::connect(access, "rollout").await?.for_reading()?;
-            let (lease, candidates) = cluster.within(READ_TIMEOUT, Box::pin(read_election(&cluster, lease))).await?;
-            Some(cluster::group(lease.as_ref(), &candidates)?)
+            let (read, candidates) = cluster.within(READ_TIMEOUT, Box::pin(read_election(&cluster, lease))).await?;
+            Some(cluster::group(lease, read.as_ref(), &candidates)?)
         }
         None => None,
     };
@@ -106,67 +106,31 @@ fn simulate(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Out
 
 /// Builds the upgrade from the configuration and from the group in the cluster.
 fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgrade, Hinted> {
-    let group = group.unwrap_or_else(|| Group { is_direct: config.direct, ..Group::default() });
-    let Group { replicas: found, leader, hold, acts, is_direct, lease_seconds } = group;
-    let wanted = config.replicas.unwrap_or(if found.is_empty() || is_direct { REPLICAS } else { found.len() });
+    let offline = || Group { lease: "lease".to_owned(), is_direct: config.direct, ..Group::default() };
+    let mut group = group.unwrap_or_else(offline);
+    let found = group.replicas.len();
+    let wanted = config.replicas.unwrap_or(if found == 0 || group.is_direct { REPLICAS } else { found });
     if wanted > MOST_REPLICAS {
         let message = format!("the Lease has {wanted} live candidates, and the simulation takes {MOST_REPLICAS}");
         return Err(Hinted::new(message, format!("pass --replicas {MOST_REPLICAS}, or fewer")));
     }
-    let mut old = fit(found, leader.as_deref(), wanted);
+    group.resize(wanted);
     if let Some(from) = &config.from {
-        for replica in &mut old {
+        for replica in &mut group.replicas {
             replica.binary_version.clone_from(from);
             replica.emulation_version = Some(from.clone());
         }
     }
-    let seconds = config.lease_seconds.or(lease_seconds).unwrap_or(Durations::default().lease_duration_seconds);
+    group.lease_seconds = config.lease_seconds.or(group.lease_seconds);
+    group.shutdown = config.shutdown;
     Ok(Upgrade {
-        lease: config.lease.clone().unwrap_or_else(|| "lease".to_owned()),
-        old,
-        leader,
-        hold,
-        acts,
+        group,
         to: config.to.clone(),
         emulates: config.emulates.clone().unwrap_or_else(|| config.to.clone()),
-        is_direct,
-        timing: timing(seconds),
         wall,
         surge: config.surge,
         unavailable: config.unavailable,
         readiness: config.readiness,
-        shutdown: config.shutdown,
         order: config.order,
     })
-}
-
-/// Adds replicas of the same version, or removes some, until there are as many as wanted. The leader always stays.
-fn fit(mut found: Vec<OldReplica>, leader: Option<&str>, wanted: usize) -> Vec<OldReplica> {
-    while found.len() > wanted
-        && let Some(index) = found.iter().rposition(|replica| Some(&*replica.name) != leader)
-    {
-        found.remove(index);
-    }
-    let like = found.first().cloned().unwrap_or_default();
-    for number in found.len()..wanted {
-        let name = format!("old-{}", number.saturating_add(1));
-        found.push(OldReplica { name, candidate: None, ..like.clone() });
-    }
-    found
-}
-
-/// The default timing, scaled to this lease duration.
-fn timing(lease_seconds: u32) -> Timing {
-    let lease = Duration::from_secs(u64::from(lease_seconds));
-    let renew_deadline = lease * 2 / 3;
-    let defaults = Durations::default();
-    let durations = Durations {
-        lease_duration_seconds: lease_seconds,
-        renew_deadline,
-        retry_period: lease * 2 / 15,
-        request_timeout: defaults.request_timeout.min(renew_deadline / 2),
-        ..defaults
-    };
-    // The scaled defaults satisfy every rule of `Timing`, whatever the lease duration is.
-    Timing::new(durations).unwrap_or_default()
 }

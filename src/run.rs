@@ -148,7 +148,7 @@ impl Wrapper {
 
     async fn beat(&self) -> Infallible {
         match &self.admin {
-            Some(admin) => admin.beat().await,
+            Some(admin) => admin.health.keep_beating().await,
             None => std::future::pending().await,
         }
     }

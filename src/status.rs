@@ -17,9 +17,9 @@ mod watch;
 
 use std::process::ExitCode;
 
-pub(crate) use self::native::list as list_native;
+pub(crate) use self::native::api_group;
 use self::output::Printer;
-pub(crate) use self::read::read;
+pub(crate) use self::read::{NATIVES_NOT_SHOWN, list_candidates, read};
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 pub(crate) use self::snapshot::{missing, rows};
 use crate::access::Access;

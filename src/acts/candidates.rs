@@ -17,7 +17,7 @@ use super::plan::Request;
 use super::report::Report;
 use super::scene::{Scene, candidates};
 use super::{Config, End, Targets, explain, refused, within};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, scoped};
 use crate::forecast::{Holder, Objects, forecast};
 use crate::hint::Hinted;
 use crate::nearest;
@@ -103,11 +103,8 @@ async fn nearest_node(cluster: &Cluster, targets: &Targets, node: &str) -> Optio
 
 /// The Pods that match the field selector, in the namespaces of the targets.
 async fn pods(cluster: &Cluster, targets: &Targets, fields: &str) -> anyhow::Result<Vec<Pod>> {
-    let pods: Api<Pod> = if targets.all_namespaces {
-        Api::all(cluster.leases.clone())
-    } else {
-        Api::namespaced(cluster.leases.clone(), &cluster.namespace)
-    };
+    let namespace = (!targets.all_namespaces).then_some(&*cluster.namespace);
+    let pods: Api<Pod> = scoped(cluster.leases.clone(), namespace);
     match within(pods.list(&ListParams::default().fields(fields).limit(PODS))).await {
         Ok(list) => Ok(list.items),
         Err(Error::Api(status)) if status.code == 403 => {

@@ -2,12 +2,10 @@
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use kube::Api;
-use kube::api::ListParams;
 
-use super::{explain, refused, within};
+use super::{REFUSED, REQUEST_TIMEOUT, explain, within};
 use crate::cluster::Cluster;
-use crate::nearest;
-use crate::status::list_native;
+use crate::status::list_candidates;
 
 /// A Lease, its candidates, and the other candidates of its namespace.
 #[derive(Clone, Debug)]
@@ -27,11 +25,7 @@ impl Scene {
         let read =
             within(leases.get_opt(lease)).await.map_err(|error| explain(cluster, "cannot read the Lease", error))?;
         let Some(read) = read else {
-            let list = within(leases.list(&ListParams::default())).await;
-            let list = list.map_err(|error| explain(cluster, "cannot list Leases", error))?;
-            let existing: Vec<_> = list.items.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
-            let message = format!("Lease {lease:?} does not exist in namespace {}", cluster.namespace);
-            return Err(refused(message, nearest::hint(lease, "Leases", existing)).into());
+            return Err(cluster.no_such_lease(lease).await.with_exit_code(REFUSED).into());
         };
         let (candidates, elsewhere) = all.into_iter().partition(|candidate| candidate.record.lease_name == lease);
         Ok(Self { lease: read, candidates, elsewhere })
@@ -51,15 +45,7 @@ impl Scene {
 /// All candidates of the namespace, of both APIs. Without the CRD the candidates of `hustings.io` are missing. Without
 /// their API, or the permission to list them, the native ones are.
 pub(super) async fn candidates(cluster: &Cluster) -> anyhow::Result<Vec<ReadCandidate>> {
-    let api: Api<ReadCandidate> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-    let params = ListParams::default();
-    let mut candidates = match within(api.list(&params)).await {
-        Ok(list) => list.items,
-        Err(error) if cluster.lacks_candidates(&error).await => Vec::new(),
-        Err(error) => return Err(explain(cluster, "cannot list LeaseCandidates", error)),
-    };
-    let natives = within(list_native(&cluster.leases, Some(&cluster.namespace), &params)).await;
-    let natives = natives.map_err(|error| explain(cluster, "cannot list native LeaseCandidates", error))?;
-    candidates.extend(natives.into_iter().flatten());
-    Ok(candidates)
+    let list = list_candidates(cluster, None, Some(&cluster.namespace));
+    let list = async { list.await.map_err(|(attempt, error)| explain(cluster, attempt, error)) };
+    Ok(cluster.within(REQUEST_TIMEOUT, list).await?.all)
 }

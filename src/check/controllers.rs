@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use super::installation::Installation;
 use super::report::Finding;
 use super::{crd, own_lease};
-use crate::cluster::api_error;
+use crate::cluster::{api_error, scoped};
 use crate::controller::{self, Config, Missing, Native, OWN_LEASE, Purpose, Requirements};
 use crate::reviews::Subject;
 
@@ -71,10 +71,7 @@ fn availability(Installation { namespace, name, replicas, available, .. }: &Inst
 
 /// Checks a cluster without a Deployment of the chart: a controller runs by other means, or not at all.
 async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
-    let leases: Api<ReadLease> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
+    let leases: Api<ReadLease> = scoped(client.clone(), namespace);
     let named = leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await;
     let namespaces: BTreeSet<_> = match named {
         Ok(list) => list.items.iter().filter_map(|lease| lease.metadata.namespace.clone()).collect(),

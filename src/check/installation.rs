@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::cli::{self, Mistakes, Task, Unparsed};
-use crate::cluster::api_error;
+use crate::cluster::{api_error, scoped};
 use crate::controller::Config;
 
 /// The label of the chart's objects.
@@ -37,10 +37,7 @@ pub(crate) struct Installation {
 /// # Errors
 /// Fails if Deployments cannot be listed.
 pub(crate) async fn find(client: &Client, namespace: Option<&str>) -> Result<Vec<Installation>, String> {
-    let deployments: Api<Deployment> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
+    let deployments: Api<Deployment> = scoped(client.clone(), namespace);
     match deployments.list(&ListParams::default().labels(LABEL)).await {
         Ok(list) => Ok(list.items.into_iter().filter_map(read).collect()),
         Err(error) => Err(format!("cannot list Deployments: {:#}", api_error(error))),

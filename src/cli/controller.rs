@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use hustings_core::election::NODE_LEASES;
 
 use super::Mistakes;
 use super::parsers::{at_most, namespace_name, object_name, switch, value, whole_seconds};
@@ -11,9 +12,6 @@ use crate::controller::{Config, EvidenceConfig, Native, OWN_LEASE, OwnLease};
 use crate::duration;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
-
-/// The namespace of the kubelets' Leases. Hustings never elects there.
-const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// The longest `--settling`: the length of an election, two election windows.
 const LONGEST_SETTLING: Duration = Duration::from_secs(10);
@@ -132,10 +130,8 @@ impl Namespaces {
     fn read(text: &str) -> Result<Self, String> {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         let mut names = names.map(namespace_name).collect::<Result<Vec<_>, _>>()?;
-        if names.iter().any(|name| name == NODE_LEASE_NAMESPACE) {
-            return Err(format!(
-                "{NODE_LEASE_NAMESPACE:?} has the node heartbeats, and Hustings never elects there: remove it"
-            ));
+        if names.iter().any(|name| name == NODE_LEASES) {
+            return Err(format!("{NODE_LEASES:?} has the node heartbeats, and Hustings never elects there: remove it"));
         }
         names.sort();
         names.dedup();

@@ -6,12 +6,12 @@ use std::future::ready;
 
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, names};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord};
-use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use super::key::{LeaseKey, MemberKey, ObjectKey};
 use super::status::Transitions;
+use crate::cluster::{scoped, scoped_native};
 use crate::ops::metrics;
 
 /// The namespaces that one watch covers.
@@ -117,7 +117,7 @@ impl Watched for ReadLease {
     }
 
     fn api(client: Client, scope: &Scope, (): &()) -> Api<Self> {
-        typed(client, scope)
+        scoped(client, scope.namespace())
     }
 
     fn labels() -> Option<String> {
@@ -142,7 +142,7 @@ impl Watched for ReadCandidate {
     }
 
     fn api(client: Client, scope: &Scope, (): &()) -> Api<Self> {
-        typed(client, scope)
+        scoped(client, scope.namespace())
     }
 
     fn labels() -> Option<String> {
@@ -168,10 +168,7 @@ impl Watched for ReadNativeCandidate {
     }
 
     fn api(client: Client, scope: &Scope, version: &NativeVersion) -> Api<Self> {
-        match scope.namespace() {
-            None => Api::all_with(client, version),
-            Some(namespace) => Api::namespaced_with(client, namespace, version),
-        }
+        scoped_native(client, scope.namespace(), *version)
     }
 
     fn labels() -> Option<String> {
@@ -186,16 +183,6 @@ impl Watched for ReadNativeCandidate {
 
     fn removed(key: ObjectKey) -> WatchEvent {
         WatchEvent::CandidateRemoved(member(key, CandidateKind::Native))
-    }
-}
-
-fn typed<K>(client: Client, scope: &Scope) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    match scope.namespace() {
-        None => Api::all(client),
-        Some(namespace) => Api::namespaced(client, namespace),
     }
 }
 

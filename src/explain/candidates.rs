@@ -11,16 +11,14 @@ pub(super) fn notes(situation: &Situation<'_>) -> Vec<CandidateNote> {
 }
 
 fn note(situation: &Situation<'_>, row: &CandidateRow) -> CandidateNote {
-    let is_of = |record: &&CandidateRecord| record.name == row.name && record.binary_version == row.binary_version;
-    let record = situation.scene.candidates.iter().map(|candidate| &candidate.record).find(is_of);
     let mut sentences = vec![reason(situation, row)];
-    if let Some(record) = record {
+    if let Some(record) = situation.candidate(row) {
         sentences.extend(details(record, situation.wall()));
     }
     CandidateNote {
         rank: row.rank,
         name: row.name.clone(),
-        api_group: row.api_group,
+        kind: row.kind,
         claims: claims(row),
         state: row.state,
         reason: sentences.join(" "),

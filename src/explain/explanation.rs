@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_core::model::{Now, Observed, PodRecord};
+use hustings_core::model::{CandidateKind, Now, Observed, PodRecord};
 use serde::Serialize;
 
 use super::situation::Situation;
 use super::{acts, candidates, controllers, leader, prospect, waits};
-use crate::status::{LeaseRow, LeaseState};
+use crate::status::{LeaseRow, LeaseState, api_group};
 
 /// One process's observations of one Lease, until `now`.
 #[derive(Clone, Debug)]
@@ -114,8 +114,9 @@ pub struct CandidateNote {
     pub rank: Option<usize>,
     /// Its name.
     pub name: String,
-    /// The API group of its LeaseCandidate.
-    pub api_group: &'static str,
+    /// The API of its LeaseCandidate.
+    #[serde(rename = "apiGroup", serialize_with = "api_group")]
+    pub kind: CandidateKind,
     /// Its versions and its priority.
     pub claims: String,
     /// Its state; `None` if no controller has written one.

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use hustings_client::api::ReadCandidate;
 use hustings_core::model::CandidateKind;
 
 use super::situation::{Leadership, Situation};
 use super::words::duration;
 use crate::forecast::usual_interval;
 use crate::order::place;
-use crate::status::{CandidateRow, LeaseState};
+use crate::status::LeaseState;
 
 pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     let mut sentences = vec![who_leads(situation)];
@@ -137,12 +136,6 @@ fn rank(situation: &Situation<'_>) -> Option<String> {
     let holder = situation.holding_candidate().filter(|_| situation.leadership != Leadership::None)?;
     let rank = holder.rank?;
     let ranked = situation.row.candidates.iter().filter(|candidate| candidate.rank.is_some());
-    let record = |row: &CandidateRow| situation.scene.candidates.iter().find(|found| is_of(found, row));
-    let ranked: Vec<_> = ranked.filter_map(|row| Some(&record(row)?.record)).collect();
+    let ranked: Vec<_> = ranked.filter_map(|row| situation.candidate(row)).collect();
     place(rank, &ranked, situation.record().and_then(|record| record.pin(situation.wall())))
-}
-
-fn is_of(candidate: &ReadCandidate, row: &CandidateRow) -> bool {
-    let is_native = row.api_group == hustings_client::api::names::NATIVE_GROUP;
-    candidate.record.name == row.name && (candidate.record.kind == CandidateKind::Native) == is_native
 }

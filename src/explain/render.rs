@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hustings_client::api::names;
+use hustings_core::model::CandidateKey;
 use textwrap::{Options, WordSplitter, fill};
 
 use super::explanation::{CandidateNote, Explanation, Wait};
@@ -50,13 +50,10 @@ fn section(title: &str, lines: impl IntoIterator<Item = String>, styles: Styles)
 }
 
 fn candidate(note: &CandidateNote, all: &[CandidateNote], width: usize, styles: Styles) -> String {
-    let name = |note: &CandidateNote| match note.api_group {
-        names::NATIVE_GROUP => format!("{} ({})", visible(&note.name), note.api_group),
-        _ => visible(&note.name),
-    };
+    let key = CandidateKey { name: note.name.as_str().into(), kind: note.kind };
     let rank = note.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
     let widest = all.len().to_string().len();
-    let label = format!("  {rank:>widest$}. {} {}", name(note), visible(&note.claims));
+    let label = format!("  {rank:>widest$}. {} {}", visible(&key.to_string()), visible(&note.claims));
     let state = note.state.map_or_else(String::new, |state| format!(": {}", styles.candidate(state)));
     let indent = " ".repeat(widest + 4);
     format!("{label}{state}\n{}", indented(&indent, &indent, &note.reason, width))

@@ -14,18 +14,13 @@ use crate::check::{Installation, find_installations};
 use crate::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{Native, OWN_LEASE, read_pod};
 use crate::forecast::usual_interval;
-use crate::hint::Hinted;
-use crate::nearest;
-use crate::status::list_native;
+use crate::status::{NATIVES_NOT_SHOWN, list_candidates};
 
 /// The pause between two reads of the Lease while the command waits for a renewal.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// The longest wait for a renewal, unless the user asks for another.
 const LONGEST_WATCH: Duration = Duration::from_secs(10);
-
-/// The most Leases to read for a hint with the nearest names.
-const NAMES: u32 = 500;
 
 /// Reads the Lease and all other input.
 ///
@@ -71,7 +66,7 @@ pub(crate) async fn read_election(
     let candidates = candidates(cluster, name).await?;
     let lease = lease(cluster, name).await?;
     if lease.is_none() && candidates.is_empty() {
-        return Err(unknown(cluster, name).await);
+        return Err(cluster.no_such_lease(name).await.into());
     }
     Ok((lease, candidates))
 }
@@ -83,34 +78,15 @@ async fn lease(cluster: &Cluster, name: &str) -> anyhow::Result<Option<ReadLease
 }
 
 async fn candidates(cluster: &Cluster, lease: &str) -> anyhow::Result<Vec<ReadCandidate>> {
-    let api: Api<ReadCandidate> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-    let mut candidates = match api.list(&ListParams::default().fields(&format!("spec.leaseName={lease}"))).await {
-        Ok(list) => list.items,
-        // Replicas in direct mode need no CRD.
-        Err(error) if cluster.lacks_candidates(&error).await => {
-            tracing::warn!("{}", candidates_unknown());
-            Vec::new()
-        }
-        Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
-    };
-    let natives = list_native(&cluster.leases, Some(&cluster.namespace), &ListParams::default()).await;
-    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
-    if natives.is_none() {
-        tracing::warn!(
-            "you may not list leasecandidates.coordination.k8s.io: candidates of Kubernetes' own components are not shown"
-        );
+    let listed = list_candidates(cluster, Some(lease), Some(&cluster.namespace)).await;
+    let listed = listed.map_err(|(attempt, error)| cluster.explain(attempt, error))?;
+    if listed.lacks_crd {
+        tracing::warn!("{}", candidates_unknown());
     }
-    candidates.extend(natives.into_iter().flatten().filter(|candidate| candidate.record.lease_name == lease));
-    Ok(candidates)
-}
-
-/// The error for a Lease that does not exist and has no candidates.
-async fn unknown(cluster: &Cluster, name: &str) -> anyhow::Error {
-    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-    let list = leases.list(&ListParams::default().limit(NAMES)).await;
-    let existing: Vec<_> = list.into_iter().flatten().filter_map(|lease| lease.metadata.name).collect();
-    let message = format!("Lease {name:?} does not exist in namespace {} and has no candidates", cluster.namespace);
-    Hinted::new(message, nearest::hint(name, "Leases", existing.iter().map(String::as_str))).into()
+    if listed.lacks_right {
+        tracing::warn!("{NATIVES_NOT_SHOWN}");
+    }
+    Ok(listed.all)
 }
 
 /// Whether a holder has taken up this record, and so renews it.

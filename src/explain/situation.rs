@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::election::CandidateVerdict;
-use hustings_core::model::{CandidateKind, Hold, LeaseRecord, Observed, WireTime, reliance};
+use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, WireTime, reliance};
 
 use super::explanation::Scene;
 use crate::forecast::{self, Forecast, Objects};
@@ -102,23 +102,21 @@ impl<'a> Situation<'a> {
         forecast::forecast(objects, holder, self.wall())
     }
 
+    /// The record of a candidate.
+    pub(super) fn candidate(&self, row: &CandidateRow) -> Option<&'a CandidateRecord> {
+        self.scene.candidates.iter().map(|candidate| &candidate.record).find(|record| record.key() == row.key())
+    }
+
     /// The verdict of the pure decision on a candidate.
     pub(super) fn verdict(&self, row: &CandidateRow) -> Option<&CandidateVerdict> {
-        let is_native = row.api_group == hustings_client::api::names::NATIVE_GROUP;
-        let kind = if is_native { CandidateKind::Native } else { CandidateKind::Hustings };
-        let is_of =
-            |verdict: &&CandidateVerdict| verdict.candidate.kind == kind && *verdict.candidate.name == *row.name;
-        self.present.verdicts.iter().find(is_of)
+        self.present.verdicts.iter().find(|verdict| verdict.candidate == row.key())
     }
 
     fn leadership(&self) -> Leadership {
         match self.row.state {
             LeaseState::Granted => Leadership::Granted,
             LeaseState::Held => match self.holding_candidate() {
-                Some(candidate) if candidate.rank.is_some() => {
-                    let is_native = candidate.api_group == hustings_client::api::names::NATIVE_GROUP;
-                    Leadership::Candidate(if is_native { CandidateKind::Native } else { CandidateKind::Hustings })
-                }
+                Some(candidate) if candidate.rank.is_some() => Leadership::Candidate(candidate.kind),
                 _ if !self.row.candidates.is_empty() => Leadership::Foreign,
                 _ if self.row.token.is_some() => Leadership::Direct,
                 _ => Leadership::Unknown,

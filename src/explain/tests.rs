@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use hustings_client::api::{LeaseCandidateStatus, ReadCandidate, ReadLease, ReadNativeCandidate};
+use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_core::model::{ContainerEnd, Moment, Now, Observed, PodRecord, WireTime};
 use serde_json::{Value, json};
 
@@ -104,8 +104,7 @@ fn candidate(input: &Value) -> ReadCandidate {
             json!([{ "apiVersion": "v1", "kind": "Pod", "name": input["name"], "uid": pod }]);
     }
     if input["native"].as_bool() == Some(true) {
-        let ReadNativeCandidate { metadata, record } = ReadNativeCandidate::from_json(object);
-        return ReadCandidate { metadata, record, status: LeaseCandidateStatus::default() };
+        return ReadNativeCandidate::from_json(object).into();
     }
     ReadCandidate::from_json(object)
 }

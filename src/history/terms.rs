@@ -1,15 +1,10 @@
 //! Joins the terms of a Lease in one list: the running one, the recorded ones, and older ones from events.
 
-use std::time::Duration;
-
 use hustings_client::api::MicroTime;
 use hustings_core::model::{Cause, LeaseRecord, PastTerm, WireTime};
 use serde::Serialize;
 
 use super::events::Start;
-
-/// The longest time between the start of a term and its event. Such an event belongs to a term that the Lease records.
-const REPORTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The terms of one Lease, newest first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -101,11 +96,7 @@ impl PastTerms {
 /// The terms that are known only from events, newest first.
 fn older(events: &[Start], oldest_recorded: Option<WireTime>) -> Vec<TermRow> {
     let is_older = |start: &&Start| oldest_recorded.is_none_or(|oldest| start.at < oldest);
-    // A controller reports a term a little after its beginning.
-    let is_reported_late = |start: &&Start| {
-        oldest_recorded.is_some_and(|oldest| start.at >= oldest && oldest.until(start.at) < REPORTED_WITHIN)
-    };
-    let mut starts: Vec<&Start> = events.iter().filter(|start| is_older(start) && !is_reported_late(start)).collect();
+    let mut starts: Vec<&Start> = events.iter().filter(is_older).collect();
     starts.sort_by(|one, other| other.at.cmp(&one.at).then_with(|| one.holder.cmp(&other.holder)));
     starts.into_iter().map(TermRow::of_event).collect()
 }

@@ -24,6 +24,7 @@ pub use self::labels::{
     ElectionResult, Failure, Kind, LeaseState, NativeElectorKind, PreferenceReason, ReleaseCause, Request, Resource,
     UnheldCause,
 };
+pub(crate) use self::leases::count;
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 pub use self::releases::ReleaseMetrics;
 

@@ -1,30 +1,19 @@
 //! Reads the input of a simulation from a Lease and its candidates: the replicas, their versions, the timing and the
 //! acts.
 
+use std::time::Duration;
+
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Hold, LeaseActs, Strategy, Transfer};
 
-use super::upgrade::OldReplica;
+use super::group::{Group, ReplicaSpec};
 use crate::hint::Hinted;
-
-/// The group as it is in the cluster.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Group {
-    /// The live replicas, in the order of their creation. In direct mode, only the holder is known.
-    pub(super) replicas: Vec<OldReplica>,
-    /// The name of the replica that leads.
-    pub(super) leader: Option<String>,
-    pub(super) hold: Option<String>,
-    pub(super) acts: LeaseActs,
-    pub(super) is_direct: bool,
-    pub(super) lease_seconds: Option<u32>,
-}
 
 /// Builds the group of this Lease.
 ///
 /// # Errors
 /// Fails if the simulation cannot reproduce how the group elects.
-pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> Result<Group, Hinted> {
+pub(super) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> Result<Group, Hinted> {
     const OFFLINE: &str = "simulate without the cluster: leave out LEASE, and pass --from, --to and --replicas";
     if candidates.iter().any(|candidate| candidate.record.kind == CandidateKind::Native) {
         let message = "the Lease has candidates of coordination.k8s.io, and no simulation of client-go exists";
@@ -45,7 +34,7 @@ pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> 
     let mut live: Vec<&CandidateRecord> =
         candidates.iter().map(|candidate| &candidate.record).filter(|record| lives(record)).collect();
     live.sort_by(|one, other| (one.creation_time, &one.name).cmp(&(other.creation_time, &other.name)));
-    let mut replicas: Vec<_> = live.iter().map(|record| old(record)).collect();
+    let mut replicas: Vec<_> = live.iter().map(|record| spec(record)).collect();
     let holder = record.and_then(|record| record.holder.clone());
     let is_direct = candidates.is_empty();
     if is_direct {
@@ -55,7 +44,7 @@ pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> 
                 OFFLINE,
             ));
         };
-        replicas.push(OldReplica { name, ..OldReplica::default() });
+        replicas.push(ReplicaSpec { name, ..ReplicaSpec::default() });
     }
     if replicas.is_empty() {
         return Err(Hinted::new("none of the candidates is known to be live and admissible", OFFLINE));
@@ -64,6 +53,7 @@ pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> 
     let declared = live.iter().filter_map(|record| record.lease_duration_seconds).max();
     let of_lease = record.filter(|record| record.session.stamp().is_some()).map(|record| record.duration_seconds);
     Ok(Group {
+        lease: name.to_owned(),
         replicas,
         leader,
         // The simulated controller writes the other kinds of hold itself.
@@ -71,6 +61,7 @@ pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> 
         acts: acts(record.map(|record| record.acts.clone()).unwrap_or_default()),
         is_direct,
         lease_seconds: of_lease.or(declared),
+        shutdown: Duration::ZERO,
     })
 }
 
@@ -84,8 +75,8 @@ fn lives(record: &CandidateRecord) -> bool {
     !is_out && record.standing().is_ok()
 }
 
-fn old(record: &CandidateRecord) -> OldReplica {
-    OldReplica {
+fn spec(record: &CandidateRecord) -> ReplicaSpec {
+    ReplicaSpec {
         name: record.name.clone(),
         binary_version: record.binary_version.clone(),
         emulation_version: record.emulation_version.clone(),

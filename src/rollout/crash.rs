@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_core::model::{UNDECLARED_DURATION_SECONDS, WireTime};
+use hustings_core::model::WireTime;
 
 use super::cluster::group;
 use super::simulation::Simulation;
-use super::timing;
-use super::upgrade::{Order, Upgrade, begin};
 
 /// How long the electors may take to elect, after the Lease has expired.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -21,31 +19,14 @@ pub(crate) fn after_crash(
     candidates: &[ReadCandidate],
     wall: WireTime,
 ) -> Option<(String, Duration)> {
-    let group = group(Some(lease), candidates).ok().filter(|group| !group.is_direct && group.leader.is_some())?;
-    let timing = timing(group.lease_seconds.unwrap_or(UNDECLARED_DURATION_SECONDS));
-    let upgrade = Upgrade {
-        lease: name.to_owned(),
-        old: group.replicas,
-        leader: group.leader,
-        hold: group.hold,
-        acts: group.acts,
-        to: String::new(),
-        emulates: String::new(),
-        is_direct: false,
-        timing,
-        wall,
-        surge: 0,
-        unavailable: 0,
-        readiness: Duration::ZERO,
-        shutdown: Duration::ZERO,
-        order: Order::default(),
-    };
+    let group = group(name, Some(lease), candidates).ok();
+    let group = group.filter(|group| !group.is_direct && group.leader.is_some())?;
     let mut simulation = Simulation::new(name, None, wall);
-    begin(&upgrade, &mut simulation);
+    group.start(&mut simulation);
     let holder = simulation.leader()?;
     let died = simulation.now();
-    simulation.kill(holder);
-    let limit = timing.lease_duration().saturating_add(LIMIT);
+    simulation.end(holder);
+    let limit = group.timing().lease_duration().saturating_add(LIMIT);
     simulation.run_until(limit, |simulation| simulation.leader().is_some());
     let successor = simulation.leader()?;
     Some((simulation.name(successor).to_owned(), simulation.now().saturating_sub(died)))

@@ -6,8 +6,9 @@ use std::time::Duration;
 use hustings_core::model::Version;
 use serde::Serialize;
 
+use super::group::ReplicaSpec;
 use super::simulation::News;
-use super::upgrade::{OldReplica, Step, Upgrade};
+use super::upgrade::{Step, Upgrade};
 
 /// The outcome of an upgrade. All times count from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -113,12 +114,12 @@ pub(super) struct Recorder {
 impl Recorder {
     /// A recorder for this upgrade. `leader` leads before it begins.
     pub(super) fn new(upgrade: &Upgrade, leader: Option<String>) -> Self {
-        let version = |old: &OldReplica| (old.name.clone(), old.binary_version.clone());
+        let version = |old: &ReplicaSpec| (old.name.clone(), old.binary_version.clone());
         Self {
             entries: Vec::new(),
-            versions: upgrade.old.iter().map(version).collect(),
+            versions: upgrade.group.replicas.iter().map(version).collect(),
             leader,
-            old: upgrade.old.iter().map(|old| old.name.clone()).collect(),
+            old: upgrade.group.replicas.iter().map(|old| old.name.clone()).collect(),
             to: upgrade.to.clone(),
         }
     }

@@ -183,11 +183,6 @@ impl Simulation {
         self.push(grace, Event::Kill(replica));
     }
 
-    /// Kills a replica.
-    pub(super) fn kill(&mut self, replica: usize) {
-        self.end(replica);
-    }
-
     /// Edits the Lease as an administrator does.
     pub(super) fn edit_lease(&mut self, edit: impl FnOnce(&mut LeaseRecord)) {
         let name = self.lease.clone();
@@ -285,7 +280,8 @@ impl Simulation {
         }
     }
 
-    fn end(&mut self, index: usize) {
+    /// Ends the process of a replica.
+    pub(super) fn end(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         if std::mem::replace(&mut replica.is_gone, true) {
             return;

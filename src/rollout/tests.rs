@@ -42,7 +42,7 @@ fn simulated_upgrades_match_their_data_files() {
                     ReadLease::from_json(lease)
                 });
                 let candidates: Vec<_> = input["candidates"].as_array().into_iter().flatten().map(candidate).collect();
-                cluster::group(lease.as_ref(), &candidates)
+                cluster::group("web", lease.as_ref(), &candidates)
             });
             let group = match group.transpose() {
                 Ok(group) => group,

@@ -8,17 +8,11 @@
 use std::time::Duration;
 
 use hustings_core::election;
-use hustings_core::elector::{self, FailOpen, Mode, Timing};
-use hustings_core::model::{CandidateRecord, LeaseActs, Nomination, Strategy, WireTime};
+use hustings_core::model::WireTime;
 
+use super::group::{Group, REST, ReplicaSpec};
 use super::outcome::{Outcome, Recorder};
 use super::simulation::{NewReplica, Simulation};
-
-/// How long the group may take to get a leader after its start.
-const SETTLING: Duration = Duration::from_mins(1);
-
-/// How long the group runs before the upgrade and after it, so that the outcome includes late effects.
-const REST: Duration = Duration::from_secs(30);
 
 /// How long after the request to stop Kubernetes kills a process.
 const KILL_AFTER: Duration = Duration::from_secs(30);
@@ -41,24 +35,12 @@ pub enum Order {
 /// An upgrade to simulate.
 #[derive(Clone, Debug)]
 pub(super) struct Upgrade {
-    /// The name of the Lease.
-    pub(super) lease: String,
-    /// The old replicas, in the order of their creation.
-    pub(super) old: Vec<OldReplica>,
-    /// The replica that leads before the upgrade.
-    pub(super) leader: Option<String>,
-    /// The hold on the Lease.
-    pub(super) hold: Option<String>,
-    /// The acts on the Lease.
-    pub(super) acts: LeaseActs,
+    /// The group before it, the old replicas.
+    pub(super) group: Group,
     /// `spec.binaryVersion` of the new replicas.
     pub(super) to: String,
     /// `spec.emulationVersion` of the new replicas.
     pub(super) emulates: String,
-    /// Whether the replicas elect among themselves.
-    pub(super) is_direct: bool,
-    /// The timing of every elector.
-    pub(super) timing: Timing,
     /// The wall-clock time of the start.
     pub(super) wall: WireTime,
     /// How many replicas may run beyond the wanted number.
@@ -67,21 +49,8 @@ pub(super) struct Upgrade {
     pub(super) unavailable: usize,
     /// How long a new replica takes until it stands and is ready.
     pub(super) readiness: Duration,
-    /// How long a replica's work takes to stop.
-    pub(super) shutdown: Duration,
     /// The order in which the old replicas stop.
     pub(super) order: Order,
-}
-
-/// A replica before the upgrade.
-#[derive(Clone, Debug, Default)]
-pub(super) struct OldReplica {
-    pub(super) name: String,
-    pub(super) binary_version: String,
-    pub(super) emulation_version: Option<String>,
-    pub(super) priority: Option<i32>,
-    /// Its candidate in the cluster, if any.
-    pub(super) candidate: Option<CandidateRecord>,
 }
 
 /// A replica during the upgrade.
@@ -108,9 +77,11 @@ pub(super) enum Step {
 
 /// Simulates the upgrade.
 pub(super) fn simulate(upgrade: &Upgrade) -> Outcome {
-    let controller = (!upgrade.is_direct).then(election::Config::default);
-    let mut simulation = Simulation::new(&upgrade.lease, controller, upgrade.wall);
-    let running = begin(upgrade, &mut simulation);
+    let group = &upgrade.group;
+    let controller = (!group.is_direct).then(election::Config::default);
+    let mut simulation = Simulation::new(&group.lease, controller, upgrade.wall);
+    let old = |number| Running { number: Some(number), new: None, ready_at: Duration::ZERO, is_stopping: false };
+    let running = group.start(&mut simulation).into_iter().map(old).collect();
     // Drop the news from before the upgrade.
     simulation.take_news();
     let leader = simulation.leader().map(|leader| simulation.name(leader).to_owned());
@@ -137,6 +108,7 @@ impl Rollout<'_> {
             let is_over = self.running.iter().all(|replica| replica.new.is_some() && replica.number.is_some());
             if is_over || self.elapsed() > LIMIT {
                 let ended = is_over.then(|| self.elapsed());
+                // The outcome includes late effects.
                 self.simulation.run_until(REST, |_| false);
                 self.record();
                 let until = self.elapsed();
@@ -175,14 +147,14 @@ impl Rollout<'_> {
             {
                 let name = self.upgrade.new_name(count);
                 self.recorder.step(self.elapsed(), Step::Ready(name.clone()));
-                self.running[index].number = Some(self.simulation.start(self.upgrade.new_replica(&name)));
+                self.running[index].number = Some(self.simulation.start(self.upgrade.new_replica(name)));
             }
         }
     }
 
     /// Creates and stops as many replicas as the rules allow now.
     fn reconcile(&mut self) {
-        let wanted = self.upgrade.old.len();
+        let wanted = self.upgrade.group.replicas.len();
         let (most, least) =
             (wanted.saturating_add(self.upgrade.surge), wanted.saturating_sub(self.upgrade.unavailable));
         // Each round creates or stops one replica.
@@ -220,84 +192,20 @@ impl Rollout<'_> {
     }
 }
 
-/// Starts the old replicas, the leader first, and lets the group settle.
-pub(super) fn begin(upgrade: &Upgrade, simulation: &mut Simulation) -> Vec<Running> {
-    let mut order: Vec<usize> = (0..upgrade.old.len()).collect();
-    // The others start once the leader leads, so that the same replica leads as in the cluster.
-    order.sort_by_key(|index| Some(&upgrade.old[*index].name) != upgrade.leader.as_ref());
-    let mut numbers = vec![0; upgrade.old.len()];
-    for (position, index) in order.into_iter().enumerate() {
-        let old = &upgrade.old[index];
-        numbers[index] = simulation.start(upgrade.replica(old));
-        if position == 0 {
-            simulation.run_until(SETTLING, |simulation| simulation.leader().is_some());
-            simulation.edit_lease(|lease| {
-                lease.hold.clone_from(&upgrade.hold);
-                lease.acts.clone_from(&upgrade.acts);
-            });
-        }
-    }
-    simulation.run_until(SETTLING, |simulation| simulation.leader().is_some());
-    simulation.run_until(REST, |_| false);
-    let replica = |number| Running { number: Some(number), new: None, ready_at: Duration::ZERO, is_stopping: false };
-    numbers.into_iter().map(replica).collect()
-}
-
 impl Upgrade {
-    fn replica(&self, old: &OldReplica) -> NewReplica {
-        let OldReplica { name, binary_version, emulation_version, priority, candidate } = old;
-        let candidate = candidate.clone().map(|candidate| CandidateRecord {
-            uid: String::new(),
-            lease_name: self.lease.clone(),
-            status: hustings_core::model::RecordedStatus::default(),
-            ..candidate
-        });
-        self.elector(name, binary_version, emulation_version.clone(), *priority, candidate)
-    }
-
     /// The name of the `count`th new replica.
     fn new_name(&self, count: usize) -> String {
-        let names = |name: &str| self.old.iter().any(|old| old.name == name);
+        let Group { lease, replicas, .. } = &self.group;
         let name = format!("new-{count}");
-        if names(&name) { format!("{}-new-{count}", self.lease) } else { name }
+        if replicas.iter().any(|old| old.name == name) { format!("{lease}-new-{count}") } else { name }
     }
 
-    fn new_replica(&self, name: &str) -> NewReplica {
-        self.elector(name, &self.to, Some(self.emulates.clone()), None, None)
-    }
-
-    fn elector(
-        &self,
-        name: &str,
-        binary_version: &str,
-        emulation_version: Option<String>,
-        priority: Option<i32>,
-        candidate: Option<CandidateRecord>,
-    ) -> NewReplica {
-        let session = format!("session-of-{name}");
-        let strategy = Strategy::OldestEmulationVersion;
-        let config = elector::Config {
-            identity: name.to_owned(),
-            lease_name: self.lease.clone(),
-            session: session.clone(),
-            mode: if self.is_direct { Mode::Direct } else { Mode::Coordinated },
-            strategy: strategy.clone(),
-            fallback: true,
-            timing: self.timing,
-            fail_open: FailOpen::Off,
-            keeps_on_stop: false,
-        };
-        let nomination = Nomination {
-            name: name.to_owned(),
-            lease_name: self.lease.clone(),
-            binary_version: binary_version.to_owned(),
-            emulation_version,
-            strategy: Some(strategy.as_str().to_owned()),
-            priority,
-            lease_duration_seconds: self.timing.lease_duration_seconds(),
-            session,
-            pod: None,
-        };
-        NewReplica { config, nomination, shutdown: self.shutdown, candidate }
+    fn new_replica(&self, name: String) -> NewReplica {
+        self.group.replica(ReplicaSpec {
+            name,
+            binary_version: self.to.clone(),
+            emulation_version: Some(self.emulates.clone()),
+            ..ReplicaSpec::default()
+        })
     }
 }

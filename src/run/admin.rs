@@ -2,7 +2,6 @@
 //!
 //! It has no default address, since the wrapper shares its network with the command, which may need any port.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use hustings_client::metrics::Metrics;
@@ -18,7 +17,7 @@ use crate::ops::{admin, metrics};
 
 /// The admin server of a wrapper. It ends with the process.
 pub(super) struct Admin {
-    health: Health,
+    pub(super) health: Health,
     elector_runs: Check,
     metrics: Metrics,
     /// The leadership of the current elector, or of the last one.
@@ -63,10 +62,5 @@ impl Admin {
     /// Reports that the elector no longer stands. The wrapper may start another one later.
     pub(super) fn has_ended(&self) {
         self.elector_runs.fail("the command has ended");
-    }
-
-    /// Records heartbeats of the task that polls this future. They stop if the wrapper is stuck in a system call.
-    pub(super) async fn beat(&self) -> Infallible {
-        self.health.keep_beating().await
     }
 }

@@ -4,17 +4,19 @@
 //! controller's own decision over the objects that the command has read. It pings no candidate, so it cannot know which
 //! of them are live.
 
-use hustings_client::api::{LeaseCandidateStatus, NativeVersion, ReadCandidate, ReadNativeCandidate};
+use hustings_client::api::{NativeVersion, ReadCandidate, names};
 use hustings_core::election::{CandidateVerdict, Config, Election, Observation, Reason, Source};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, Now, Observed, RecordedStatus};
 use kube::api::ListParams;
-use kube::{Api, Client, Error};
+use kube::{Client, Error};
+use serde::Serializer;
 
 use super::pages::Pages;
+use crate::cluster::scoped_native;
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
 /// empty list if the server does not serve their API.
-pub(crate) async fn list(
+pub(super) async fn list(
     client: &Client,
     namespace: Option<&str>,
     params: &ListParams,
@@ -34,17 +36,17 @@ async fn list_served(
     params: &ListParams,
 ) -> Result<Vec<ReadCandidate>, Error> {
     let Some(version) = NativeVersion::discover(client).await? else { return Ok(Vec::new()) };
-    let candidates: Api<ReadNativeCandidate> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &version),
-        None => Api::all_with(client.clone(), &version),
-    };
-    // A native candidate becomes a candidate with an empty status.
-    let read = |ReadNativeCandidate { metadata, record }| ReadCandidate {
-        metadata,
-        record,
-        status: LeaseCandidateStatus::default(),
-    };
-    Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(read).collect())
+    let candidates = scoped_native(client.clone(), namespace, version);
+    Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(ReadCandidate::from).collect())
+}
+
+/// Serializes a kind as its API group.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn api_group<S: Serializer>(kind: &CandidateKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match kind {
+        CandidateKind::Hustings => names::GROUP,
+        CandidateKind::Native => names::NATIVE_GROUP,
+    })
 }
 
 /// Gives each native candidate of a Lease a state and a message, which it derives from the objects. Returns whether the
@@ -102,7 +104,7 @@ mod tests {
     use std::time::Duration;
 
     use http::{Request, Response};
-    use hustings_client::api::ReadLease;
+    use hustings_client::api::{ReadLease, ReadNativeCandidate};
     use hustings_core::model::{Moment, WireTime};
     use kube::client::Body;
     use serde_json::{Value, json};
@@ -122,8 +124,7 @@ mod tests {
             "strategy": "OldestEmulationVersion", "renewTime": "2026-01-02T03:04:05.000000Z",
         });
         let metadata = json!({ "name": name, "namespace": "n", "uid": name });
-        let read = ReadNativeCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
-        ReadCandidate { metadata: read.metadata, record: read.record, status: LeaseCandidateStatus::default() }
+        ReadNativeCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).into()
     }
 
     fn hustings(name: &str) -> ReadCandidate {
@@ -176,7 +177,7 @@ mod tests {
         ];
         assert_eq!(shown(&row), expected);
         let holder = &row.candidates[2];
-        assert_eq!((holder.api_group, holder.priority), ("coordination.k8s.io", None));
+        assert_eq!((holder.kind, holder.priority), (CandidateKind::Native, None));
     }
 
     #[test]

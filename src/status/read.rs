@@ -12,61 +12,86 @@ use kube::api::ListParams;
 use super::pages::Pages;
 use super::snapshot::{self, LeaseRow, key, path, rows};
 use super::{Config, native};
-use crate::cluster::{Cluster, candidates_unknown};
+use crate::cluster::{Cluster, candidates_unknown, scoped};
 use crate::hint::Hinted;
 use crate::nearest;
 
-/// Selects the objects that a configuration asks for.
+/// The warning for a user who may not list native candidates.
+pub(crate) const NATIVES_NOT_SHOWN: &str =
+    "you may not list leasecandidates.coordination.k8s.io: candidates of Kubernetes' own components are not shown";
+
+/// Selects objects: one Lease or all, in one namespace or in all.
 pub(super) struct Selection<'a> {
     cluster: &'a Cluster,
-    config: &'a Config,
+    lease: Option<&'a str>,
+    /// The one namespace; `None` for all.
+    pub(super) namespace: Option<&'a str>,
+}
+
+/// Candidates of both APIs.
+pub(crate) struct Candidates {
+    pub(crate) all: Vec<ReadCandidate>,
+    /// Whether the cluster lacks the CRD. Replicas in direct mode need none.
+    pub(crate) lacks_crd: bool,
+    /// Whether the caller may not list native candidates.
+    pub(crate) lacks_right: bool,
+}
+
+/// Reads the candidates of one Lease or of all, in one namespace or in all.
+///
+/// # Errors
+/// Fails if a request fails, with the attempt that failed.
+pub(crate) async fn list_candidates(
+    cluster: &Cluster,
+    lease: Option<&str>,
+    namespace: Option<&str>,
+) -> Result<Candidates, (&'static str, kube::Error)> {
+    let selection = Selection { cluster, lease, namespace };
+    let (api, fields) = selection.candidates();
+    let (mut all, lacks_crd) = match Pages::new(api, list_params(fields)).all().await {
+        Ok(candidates) => (candidates, false),
+        Err(error) if cluster.lacks_candidates(&error).await => (Vec::new(), true),
+        Err(error) => return Err(("cannot list LeaseCandidates", error)),
+    };
+    let natives = native::list(&cluster.leases, namespace, &list_params(selection.native_fields())).await;
+    let natives = natives.map_err(|error| ("cannot list native LeaseCandidates", error))?;
+    let lacks_right = natives.is_none();
+    all.extend(natives.into_iter().flatten().filter(|candidate| selection.includes(candidate)));
+    Ok(Candidates { all, lacks_crd, lacks_right })
 }
 
 impl<'a> Selection<'a> {
-    pub(super) const fn new(cluster: &'a Cluster, config: &'a Config) -> Self {
-        Self { cluster, config }
+    /// The objects that a configuration asks for.
+    pub(super) fn new(cluster: &'a Cluster, config: &'a Config) -> Self {
+        let namespace = (!config.all_namespaces).then_some(&*cluster.namespace);
+        Self { cluster, lease: config.lease.as_deref(), namespace }
     }
 
     /// The Leases.
     pub(super) fn leases(&self) -> (Api<ReadLease>, Option<String>) {
-        let client = self.cluster.leases.clone();
-        let api = match self.namespace() {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        };
-        (api, self.fields("metadata.name"))
+        (scoped(self.cluster.leases.clone(), self.namespace), self.fields("metadata.name"))
     }
 
     /// The candidates of `hustings.io`.
     pub(super) fn candidates(&self) -> (Api<ReadCandidate>, Option<String>) {
-        let client = self.cluster.leases.clone();
-        let api = match self.namespace() {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        };
-        (api, self.fields("spec.leaseName"))
-    }
-
-    /// The one namespace; `None` for all.
-    pub(super) fn namespace(&self) -> Option<&'a str> {
-        (!self.config.all_namespaces).then_some(&*self.cluster.namespace)
+        (scoped(self.cluster.leases.clone(), self.namespace), self.fields("spec.leaseName"))
     }
 
     /// The field selector of native candidates. The server cannot select them by `spec.leaseName`.
     pub(super) fn native_fields(&self) -> Option<String> {
-        if self.config.lease.is_some() { None } else { self.fields("") }
+        if self.lease.is_some() { None } else { self.fields("") }
     }
 
     /// Whether a candidate stands for a Lease of this selection.
     pub(super) fn includes(&self, candidate: &ReadCandidate) -> bool {
-        self.config.lease.as_ref().is_none_or(|lease| candidate.record.lease_name == *lease)
+        self.lease.is_none_or(|lease| candidate.record.lease_name == lease)
     }
 
     fn fields(&self, pointer: &str) -> Option<String> {
-        match &self.config.lease {
+        match self.lease {
             Some(name) => Some(format!("{pointer}={name}")),
             // In a large cluster most Leases are heartbeats of nodes. No controller elects in their namespace.
-            None if self.config.all_namespaces => Some(format!("metadata.namespace!={NODE_LEASES}")),
+            None if self.namespace.is_none() => Some(format!("metadata.namespace!={NODE_LEASES}")),
             None => None,
         }
     }
@@ -87,18 +112,11 @@ pub(super) async fn read_pages(
     mut show: impl FnMut(Vec<LeaseRow>) -> anyhow::Result<()>,
 ) -> anyhow::Result<usize> {
     let selection = Selection::new(cluster, config);
-    let (api, fields) = selection.candidates();
-    let (mut candidates, unknown) = match Pages::new(api, list_params(fields)).all().await {
-        Ok(candidates) => (candidates, false),
-        Err(error) if cluster.lacks_candidates(&error).await => (Vec::new(), true),
-        Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
-    };
-    let natives = native::list(&cluster.leases, selection.namespace(), &list_params(selection.native_fields())).await;
-    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
-    let lacks_natives = natives.is_none();
-    candidates.extend(natives.into_iter().flatten().filter(|candidate| selection.includes(candidate)));
+    let listed = list_candidates(cluster, selection.lease, selection.namespace).await;
+    let Candidates { all, lacks_crd, lacks_right } =
+        listed.map_err(|(attempt, error)| cluster.explain(attempt, error))?;
     let mut waiting: BTreeMap<String, Vec<ReadCandidate>> = BTreeMap::new();
-    for candidate in candidates {
+    for candidate in all {
         let (namespace, _) = key(&candidate.metadata);
         waiting.entry(path(&namespace, &candidate.record.lease_name)).or_default().push(candidate);
     }
@@ -122,7 +140,7 @@ pub(super) async fn read_pages(
         count += rows.len();
         unexplained |= rows.iter().any(LeaseRow::has_unexplained_holder);
         // Replicas in direct mode need no CRD. A missing CRD is therefore an error only if there is nothing to show.
-        if unknown && count == 0 && next.is_none() && !config.watch {
+        if lacks_crd && count == 0 && next.is_none() && !config.watch {
             return Err(candidates_unknown().into());
         }
         if let (Some(lease), 0, None, false) = (&config.lease, count, &next, config.watch) {
@@ -131,13 +149,11 @@ pub(super) async fn read_pages(
         show(rows)?;
         page = next;
     }
-    if unknown && !config.watch {
+    if lacks_crd && !config.watch {
         tracing::warn!("the LeaseCandidate CRD is not installed in this cluster: showing Leases only");
     }
-    if lacks_natives && unexplained && !config.watch {
-        tracing::warn!(
-            "you may not list leasecandidates.coordination.k8s.io: candidates of Kubernetes' own components are not shown"
-        );
+    if lacks_right && unexplained && !config.watch {
+        tracing::warn!("{NATIVES_NOT_SHOWN}");
     }
     Ok(count)
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, exclusion_text, names, pin_text};
-use hustings_core::model::{Annotation, CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime};
+use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, exclusion_text, pin_text};
+use hustings_core::model::{
+    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime,
+};
 use hustings_core::ranking::Rank;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
@@ -94,8 +96,9 @@ pub struct CandidateRow {
     pub rank: Option<usize>,
     /// Its name.
     pub name: String,
-    /// The API group of its LeaseCandidate.
-    pub api_group: &'static str,
+    /// The API of its LeaseCandidate.
+    #[serde(rename = "apiGroup", serialize_with = "native::api_group")]
+    pub kind: CandidateKind,
     /// `spec.binaryVersion`.
     pub binary_version: String,
     /// `spec.emulationVersion`.
@@ -124,6 +127,13 @@ impl LeaseRow {
     pub(super) fn has_unexplained_holder(&self) -> bool {
         let stands = |holder: &String| self.candidates.iter().any(|candidate| candidate.name == *holder);
         self.token.is_none() && self.holder.as_ref().is_some_and(|holder| !stands(holder))
+    }
+}
+
+impl CandidateRow {
+    /// Its kind and name.
+    pub(crate) fn key(&self) -> CandidateKey {
+        CandidateKey { name: self.name.as_str().into(), kind: self.kind }
     }
 }
 
@@ -254,20 +264,9 @@ fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseStat
     let is_dead = |candidate: &ReadCandidate| {
         matches!(candidate.record.status.state, Some(CandidateState::Unresponsive | CandidateState::Invalid))
     };
-    match state {
-        LeaseState::Expired | LeaseState::Unheld | LeaseState::Missing
-            if !candidates.is_empty() && candidates.iter().all(is_dead) =>
-        {
-            LeaseState::NoCandidate
-        }
-        LeaseState::Expired
-        | LeaseState::Unheld
-        | LeaseState::Missing
-        | LeaseState::NoCandidate
-        | LeaseState::Held
-        | LeaseState::Granted
-        | LeaseState::Hold => state,
-    }
+    let is_free = matches!(state, LeaseState::Expired | LeaseState::Unheld | LeaseState::Missing);
+    let is_hopeless = is_free && !candidates.is_empty() && candidates.iter().all(is_dead);
+    if is_hopeless { LeaseState::NoCandidate } else { state }
 }
 
 /// The text of an act. A malformed act has no effect, and the text says so.
@@ -320,17 +319,13 @@ fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
     });
     let numbered = ranked.into_iter().enumerate().map(|(index, (rank, candidate))| {
         let record = candidate.record;
-        let (api_group, priority) = match record.kind {
-            CandidateKind::Hustings => (names::GROUP, Some(record.priority)),
-            CandidateKind::Native => (names::NATIVE_GROUP, None),
-        };
         CandidateRow {
             rank: rank.map(|_| index + 1),
             name: record.name,
-            api_group,
+            kind: record.kind,
             binary_version: record.binary_version,
             emulation_version: record.emulation_version,
-            priority,
+            priority: (record.kind == CandidateKind::Hustings).then_some(record.priority),
             state: record.status.state.map(CandidateState::as_str),
             exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, exclusion_text)),
             reason: record.status.message,

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
-use hustings_client::api::names;
 
 use super::snapshot::{CandidateRow, LeaseRow};
 use crate::terminal::{Styles, color_of, color_of_candidate, visible};
@@ -124,7 +123,7 @@ fn candidates(rows: &[CandidateRow], styles: Styles) -> String {
     for row in rows {
         let cells = [
             row.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
-            name(row),
+            row.key().to_string(),
             row.binary_version.clone(),
             or_dash(row.emulation_version.as_deref()),
             row.priority.map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
@@ -144,12 +143,6 @@ fn candidates(rows: &[CandidateRow], styles: Styles) -> String {
 fn reason(row: &CandidateRow) -> String {
     let reason = row.reason.clone();
     row.exclude.as_ref().map_or_else(|| reason.clone(), |exclude| format!("{reason} [excluded until {exclude}]"))
-}
-
-/// The name, and the API group of a native candidate, as in events.
-fn name(row: &CandidateRow) -> String {
-    let is_native = row.api_group == names::NATIVE_GROUP;
-    if is_native { format!("{} ({})", row.name, row.api_group) } else { row.name.clone() }
 }
 
 fn plain<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::stream::SelectAll;
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use hustings_client::api::{LeaseCandidateStatus, NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_client::store::{Pauses, paced, watch_config};
 use hustings_core::model::{Now, Observed};
@@ -29,7 +29,7 @@ use super::Config;
 use super::output::{show, shows_page};
 use super::read::{Selection, read};
 use super::snapshot::{self, LeaseRow, rows};
-use crate::cluster::{Cluster, api_error};
+use crate::cluster::{Cluster, api_error, scoped_native};
 use crate::hint::Hinted;
 
 /// How long to collect changes that arrive together.
@@ -152,10 +152,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
     let native = version.map(|version| {
         let of_native = paced();
         let selection = Selection::new(&of_native, config);
-        let api = match selection.namespace() {
-            Some(namespace) => Api::namespaced_with(of_native.leases.clone(), namespace, &version),
-            None => Api::all_with(of_native.leases.clone(), &version),
-        };
+        let api = scoped_native(of_native.leases.clone(), selection.namespace, version);
         let writer = Writer::new(version);
         let (store, signal) = reflect(NATIVE_CANDIDATES, api, selection.native_fields(), writer);
         signals.push(signal);
@@ -210,7 +207,7 @@ impl Stores {
         let selection = Selection::new(cluster, config);
         let leases: Vec<_> = self.leases.state().iter().map(|lease| ReadLease::clone(lease)).collect();
         let mut candidates: Vec<_> = self.candidates.state().iter().map(|one| ReadCandidate::clone(one)).collect();
-        candidates.extend(self.native.iter().flat_map(Store::state).map(without_status));
+        candidates.extend(self.native.iter().flat_map(Store::state).map(|one| Arc::unwrap_or_clone(one).into()));
         candidates.retain(|candidate| selection.includes(candidate));
         observe(&leases, observed, now);
         rows(leases, candidates, observed, now, config.lease.is_some())
@@ -223,12 +220,6 @@ where
     K::DynamicType: Eq + std::hash::Hash + Clone,
 {
     store.wait_until_ready().now_or_never().is_some_and(|ready| ready.is_ok())
-}
-
-/// Converts a native candidate to a candidate with an empty status.
-fn without_status(candidate: Arc<ReadNativeCandidate>) -> ReadCandidate {
-    let ReadNativeCandidate { metadata, record } = Arc::unwrap_or_clone(candidate);
-    ReadCandidate { metadata, record, status: LeaseCandidateStatus::default() }
 }
 
 /// Records when each Lease last changed. Expiry is measured from there, as every elector does.

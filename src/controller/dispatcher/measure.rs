@@ -4,7 +4,7 @@ use hustings_core::model::Moment;
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use crate::ops::metrics::LeaseState;
+use crate::ops::metrics::{LeaseState, count};
 
 /// The most writes that the warning names. It counts the rest.
 const MOST_NAMED: usize = 8;
@@ -39,10 +39,6 @@ fn warning(mut writes: impl Iterator<Item = String>) -> Option<String> {
         named.push(format!("{rest} more"));
     }
     (!named.is_empty()).then(|| format!("writes succeed without effect, see the events of each: {}", named.join(", ")))
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -180,7 +180,8 @@ impl fmt::Debug for LeaseMetrics {
     }
 }
 
-fn count(number: usize) -> i64 {
+/// The value of a gauge that counts objects.
+pub(crate) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

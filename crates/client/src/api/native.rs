@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::acts::candidate_acts;
+use super::candidate::{LeaseCandidateStatus, ReadCandidate};
 use super::names;
 use super::reading::{cut, metadata, owned, resource_version, text, time};
 
@@ -90,6 +91,13 @@ impl ReadNativeCandidate {
             ..CandidateRecord::default()
         };
         Self { metadata, record }
+    }
+}
+
+/// The same candidate, with an empty status.
+impl From<ReadNativeCandidate> for ReadCandidate {
+    fn from(ReadNativeCandidate { metadata, record }: ReadNativeCandidate) -> Self {
+        Self { metadata, record, status: LeaseCandidateStatus::default() }
     }
 }
 
