@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
+use tokio::time::Instant;
 
 /// If the last heartbeat is older than this, the event loop counts as stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// The period of [`Health::keep_beating`].
+/// How often [`Health::keep_beating`] records a heartbeat.
 const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
 /// The health of one process. Clones share it.
@@ -198,5 +199,14 @@ mod tests {
         health.beat();
         assert!(health.is_alive_after(Duration::from_secs(29)));
         assert!(!health.is_alive_after(Duration::from_secs(31)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_keeps_beating_is_alive_until_nothing_polls_it() {
+        let health = Health::new();
+        assert!(tokio::time::timeout(STUCK_AFTER * 3, health.keep_beating()).await.is_err());
+        assert!(health.is_alive());
+        tokio::time::sleep(STUCK_AFTER * 2).await;
+        assert!(!health.is_alive());
     }
 }
