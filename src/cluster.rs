@@ -166,8 +166,11 @@ pub fn candidates_unknown() -> Hinted {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::sync::{Arc, Mutex};
 
+    use http::{Request, Response};
+    use kube::client::Body;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -190,6 +193,21 @@ mod tests {
                 head.clear();
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_list_of_leases_that_fails_is_no_proof_that_there_are_none() {
+        let hint = async |status: u16| {
+            let server = tower::service_fn(move |_: Request<Body>| {
+                let body = Body::from(br#"{ "metadata": {}, "items": [] }"#.to_vec());
+                std::future::ready(Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap()))
+            });
+            let config = Config::new("http://api.example.com:6443".parse().unwrap());
+            let cluster = Cluster { config, leases: Client::new(server, "n"), namespace: "n".to_owned() };
+            cluster.no_such_lease("a").await.hint().to_owned()
+        };
+        assert_eq!(hint(200).await, "there are no Leases here: choose another --namespace");
+        assert_eq!(hint(403).await, "choose another name, or another --namespace");
     }
 
     #[tokio::test]
