@@ -7,6 +7,7 @@
 mod node {
     mod campaign;
     mod disturbances;
+    mod endings;
     mod ends;
     mod kinds;
     mod objects;

@@ -90,7 +90,7 @@ async fn campaign(groups: usize, usual: usize, course: impl Fn(usize) -> Course)
     let number = |variable: &str, usual: usize| env::var(variable).map_or(usual, |number| number.parse().unwrap());
     let kills = number("KILLS", usual);
     for (evidence, kills) in [(true, kills), (false, number("KILLS_WITHOUT_EVIDENCE", kills))] {
-        stage::set_evidence(evidence).await;
+        stage::install(&[&format!("evidence.pods={evidence}")]).await;
         let suffered = (0..groups).map(async |number| {
             let group = Group::new(&format!("campaign-{groups}-{evidence}-{number}")).await;
             let suffered = suffer(&group, &course(number), kills.div_ceil(groups)).await;
@@ -106,7 +106,6 @@ async fn campaign(groups: usize, usual: usize, course: impl Fn(usize) -> Course)
         }
         print(evidence, sum);
     }
-    stage::set_evidence(true).await;
 }
 
 fn print(evidence: bool, mut sum: Suffered) {

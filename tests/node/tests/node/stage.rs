@@ -24,7 +24,7 @@ use super::objects::create;
 pub(crate) const LEASE: &str = "work";
 
 /// The release and the namespace of the chart.
-const RELEASE: &str = "hustings";
+pub(crate) const RELEASE: &str = "hustings";
 
 /// Longer than the default lease.
 const SETTLED: Duration = Duration::from_secs(18);
@@ -58,7 +58,7 @@ impl Stage {
         let plane = node.plane();
         create_namespace(plane, RELEASE, "restricted").await;
         assert!(STAGE.set(Self { node, calm: RwLock::new(()) }).is_ok(), "the stage is set up once");
-        set_evidence(true).await;
+        install(&["evidence.pods=true", "evidence.nodes=true"]).await;
     }
 
     pub(crate) fn shared() -> &'static Self {
@@ -204,11 +204,11 @@ impl Group {
     }
 }
 
-/// Installs or upgrades the chart, with evidence or without.
-pub(crate) async fn set_evidence(evidence: bool) {
+/// Installs or upgrades the chart, with these values.
+pub(crate) async fn install(values: &[&str]) {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/hustings");
     // No plugin of the network enforces policies here: this shows that the API server accepts the chart's.
-    let values = format!("--set=networkPolicy.enabled=true,evidence.pods={evidence}");
+    let values = format!("--set=networkPolicy.enabled=true,{}", values.join(","));
     let arguments =
         ["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, &values, "--wait", "--timeout=110s"];
     let output = Stage::shared().node.plane().helm(arguments).await.unwrap();

@@ -16,8 +16,9 @@ pub(crate) fn all() -> Vec<Trial> {
         };
     }
     let mut all = trials![
-        disturbances::silent_node_costs_no_holder_its_lease,
+        disturbances::silent_node_costs_no_holder_its_lease_until_it_is_out_of_service,
         disturbances::drain_moves_the_lease_and_respects_the_budget,
+        disturbances::drain_ends_and_each_leader_hands_over,
         disturbances::restarted_kubelet_and_containerd_cost_no_holder_its_lease,
         ends::killed_leader_is_proven_dead_long_before_its_lease_ends,
         ends::force_deleted_leader_is_followed,

@@ -1,9 +1,12 @@
 //! Pods of which one leads.
 
-use hustings_node::{Reports, WORKER};
+use std::time::Duration;
+
+use hustings_node::{Interval, Reports, WORKER};
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
     core::v1::Pod,
+    policy::v1::PodDisruptionBudget,
 };
 use serde_json::{Value, json};
 
@@ -17,6 +20,9 @@ pub(crate) const PROGRAM: &str = "program";
 
 /// The container with the sidecar.
 pub(crate) const SIDECAR: &str = "hustings";
+
+/// So long that its end cannot pass for evidence.
+pub(crate) const LONG_LEASE: Duration = Duration::from_mins(1);
 
 /// How a program learns that it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +87,27 @@ pub(crate) fn container(group: &Group, name: &str, command: &[&str]) -> Value {
 }
 
 /// Creates pods that nobody starts again, and waits until they stand.
-pub(crate) async fn run_once(group: &Group, replicas: usize, mut template: Value) {
+async fn run_once(group: &Group, replicas: usize, mut template: Value) {
     template["spec"]["restartPolicy"] = json!("Never");
     run(group, replicas, &template).await;
+}
+
+/// Three pods with the library and a long lease, which nobody starts again. Returns their leader, once evidence counts.
+pub(crate) async fn lasting_leader(group: &Group) -> Interval {
+    let mut template = template(group, Way::Library, "1.0.0");
+    let variables = template["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    variables.push(json!({"name": "LEASE_SECONDS", "value": LONG_LEASE.as_secs().to_string()}));
+    run_once(group, 3, template).await;
+    group.settled_leader().await
+}
+
+/// A budget that allows one eviction at a time. Until its controller has counted the pods, it allows none.
+pub(crate) async fn allow_one_disruption(group: &Group) {
+    let budget = json!({
+        "metadata": {"name": "worker"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "worker"}}},
+    });
+    create::<PodDisruptionBudget>(&group.api(), budget).await;
 }
 
 /// Creates pods, and waits until they stand.
