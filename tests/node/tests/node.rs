@@ -6,6 +6,7 @@
 
 mod node {
     mod campaign;
+    mod contenders;
     mod disturbances;
     mod endings;
     mod ends;

@@ -3,10 +3,7 @@
 use std::{process::Output, time::Duration};
 
 use hustings_controlplane::{AuditEvent, NODE, PATIENCE, within};
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{Node as KubernetesNode, Pod},
-};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node as KubernetesNode};
 use kube::{Api, ResourceExt};
 use rustix::process::Signal;
 use serde_json::json;
@@ -14,7 +11,7 @@ use serde_json::json;
 use super::{
     endings::{assert_handed_over, assert_out_of_service},
     stage::{Group, LEASE, RELEASE, Stage},
-    workload::{LONG_LEASE, PROGRAM, Way, allow_one_disruption, deploy, lasting_leader, template},
+    workload::{LONG_LEASE, PROGRAM, Way, allow_one_disruption, deploy, lasting_leader, runs, template},
 };
 
 /// How long kube-controller-manager may take to call a node silent: 25 s, and the rest for a busy machine.
@@ -157,11 +154,4 @@ async fn drain(group: &Group, timeout: &str) -> Output {
 
 async fn uncordon(group: &Group) {
     assert!(group.plane().kubectl(["uncordon", NODE]).await.unwrap().status.success());
-}
-
-/// Whether all containers of a pod run, by its status.
-fn runs(pod: &Pod) -> bool {
-    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    let mut running = statuses.map(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()));
-    running.next().is_some_and(|first| first && running.all(|runs| runs))
 }

@@ -58,7 +58,7 @@ impl Stage {
         let plane = node.plane();
         create_namespace(plane, RELEASE, "restricted").await;
         assert!(STAGE.set(Self { node, calm: RwLock::new(()) }).is_ok(), "the stage is set up once");
-        install(&["evidence.pods=true", "evidence.nodes=true"]).await;
+        install(&["--set=evidence.pods=true,evidence.nodes=true"]).await;
     }
 
     pub(crate) fn shared() -> &'static Self {
@@ -183,11 +183,12 @@ impl Group {
         namespaces.delete(&self.name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Runs a command in a container.
-    pub(crate) async fn exec(&self, pod: &str, container: &str, command: &[&str]) {
+    /// Runs a command in a container, and returns its output.
+    pub(crate) async fn exec(&self, pod: &str, container: &str, command: &[&str]) -> String {
         let arguments = ["exec", pod, "--namespace", &self.name, "--container", container, "--"];
         let output = self.plane().kubectl(arguments.iter().chain(command)).await.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Labels all pods.
@@ -204,13 +205,14 @@ impl Group {
     }
 }
 
-/// Installs or upgrades the chart, with these values.
-pub(crate) async fn install(values: &[&str]) {
+/// Installs or upgrades the chart, with these flags of Helm.
+pub(crate) async fn install(flags: &[&str]) {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/hustings");
+    let mut arguments =
+        vec!["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, "--wait", "--timeout=110s"];
     // No plugin of the network enforces policies here: this shows that the API server accepts the chart's.
-    let values = format!("--set=networkPolicy.enabled=true,{}", values.join(","));
-    let arguments =
-        ["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, &values, "--wait", "--timeout=110s"];
+    arguments.push("--set=networkPolicy.enabled=true");
+    arguments.extend(flags);
     let output = Stage::shared().node.plane().helm(arguments).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -34,6 +34,7 @@ pub(crate) fn all() -> Vec<Trial> {
         kinds::static_pod_takes_its_lease_back_after_a_kill,
         kinds::pod_stands_under_its_own_identity,
     ];
-    all.extend(trials![campaign::kills, campaign::latencies,].into_iter().map(|trial| trial.with_ignored_flag(true)));
+    let long = trials![campaign::kills, campaign::latencies,];
+    all.extend(long.into_iter().map(|trial| trial.with_ignored_flag(true)));
     all
 }

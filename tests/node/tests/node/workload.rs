@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use hustings_controlplane::{PATIENCE, within};
 use hustings_node::{Interval, Reports, WORKER};
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
+    coordination::v1::Lease,
     core::v1::Pod,
     policy::v1::PodDisruptionBudget,
 };
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -141,4 +144,25 @@ pub(crate) async fn deploy_stateful(group: &Group, replicas: usize, template: Va
     let set = create(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
     group.wait_for_candidates(replicas).await;
     set
+}
+
+/// Waits until the record of the Lease has changed twice.
+pub(crate) async fn renewed_twice(group: &Group) {
+    let leases = group.api::<Lease>();
+    let mut seen = Vec::new();
+    let renewed = within(PATIENCE, async || {
+        let version = leases.get(LEASE).await.map_err(|error| error.to_string())?.resource_version();
+        if !seen.contains(&version) {
+            seen.push(version);
+        }
+        if seen.len() > 2 { Ok(()) } else { Err(format!("{} versions", seen.len())) }
+    });
+    renewed.await.unwrap_or_else(|error| panic!("{}: not renewed: {error}", group.name));
+}
+
+/// Whether all containers of a pod run, by its status.
+pub(crate) fn runs(pod: &Pod) -> bool {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let mut running = statuses.map(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()));
+    running.next().is_some_and(|first| first && running.all(|runs| runs))
 }
