@@ -14,6 +14,7 @@ mod node {
     mod objects;
     pub(crate) mod stage;
     mod steps;
+    mod tokens;
     pub(crate) mod trials;
     mod workload;
 }

@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use tokio::runtime::Runtime;
 
-use super::{campaign, disturbances, ends, kinds};
+use super::{campaign, disturbances, ends, kinds, tokens};
 
 /// Every test here, the longest first.
 pub(crate) fn all() -> Vec<Trial> {
@@ -34,7 +34,7 @@ pub(crate) fn all() -> Vec<Trial> {
         kinds::static_pod_takes_its_lease_back_after_a_kill,
         kinds::pod_stands_under_its_own_identity,
     ];
-    let long = trials![campaign::kills, campaign::latencies,];
+    let long = trials![campaign::kills, campaign::latencies, tokens::rotated_tokens_cost_no_holder_its_lease,];
     all.extend(long.into_iter().map(|trial| trial.with_ignored_flag(true)));
     all
 }
