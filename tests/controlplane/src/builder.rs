@@ -246,7 +246,8 @@ impl Builder {
 }
 
 impl NativeElection {
-    const fn flags(self) -> &'static [&'static str] {
+    /// The flags of the API server.
+    pub const fn flags(self) -> &'static [&'static str] {
         const SERVED: &str = "--runtime-config=coordination.k8s.io/v1beta1=true";
         match self {
             Self::Off => &[],

@@ -3,24 +3,26 @@
 //! A kubelet mounts filesystems, creates network links, and changes kernel settings. All of that must affect only this
 //! run, and end with it. So one process, the *init*, has its own namespaces for mounts, network, processes and host
 //! name, and the node's programs enter them. When init ends, the kernel kills every process inside, containers
-//! included, and removes the mounts and links. Only cgroups remain: the guardian removes them.
+//! included, and removes the mounts and links. Threads of this process in the network namespace end with [`Namespaces`].
+//! Only cgroups remain: the guardian removes them.
 //!
 //! The rule that must hold: nothing outside the namespaces changes, neither a setting nor a link nor a mount.
 
 use std::{
     ffi::OsStr,
-    fs,
+    fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     os::fd::AsFd as _,
     path::{Path, PathBuf},
     process::Command,
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tokio::{io::copy_bidirectional, net::TcpStream};
+use tokio::{io::copy_bidirectional, net::TcpStream, runtime::Builder, sync::watch};
 
 use crate::{process::Process, run::Run};
 
@@ -41,6 +43,8 @@ const REPLACED: [&str; 3] = ["/run", "/var/lib", "/var/log"];
 
 /// The namespaces of one run.
 pub struct Namespaces {
+    /// When it is dropped, the threads inside end.
+    threads: watch::Sender<()>,
     init: u32,
     cgroup: String,
     /// When this process ends, everything inside ends.
@@ -107,7 +111,7 @@ impl Namespaces {
             thread::sleep(Duration::from_millis(10));
         }
         let init = child_of(unshare.pid()).context("the first process of the namespaces has ended")?;
-        Ok(Self { init, cgroup, _unshare: unshare })
+        Ok(Self { threads: watch::Sender::new(()), init, cgroup, _unshare: unshare })
     }
 
     /// The name of the cgroup, below each controller, for all containers.
@@ -131,40 +135,49 @@ impl Namespaces {
         command
     }
 
-    /// Forwards connections to this port of loopback to the same port inside, until this process ends.
+    /// Forwards connections to this port of loopback to the same port inside, as long as this value lives.
     pub(crate) fn open_port(&self, port: u16) -> Result<()> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
         listener.set_nonblocking(true)?;
-        self.spawn_inside("forwarder", move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                // The listener stays in the network in which it was opened.
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                loop {
-                    let (mut client, _) = listener.accept().await?;
-                    tokio::spawn(async move {
-                        let mut server = TcpStream::connect(address).await?;
-                        copy_bidirectional(&mut client, &mut server).await
-                    });
-                }
-            })
+        self.spawn_inside("forwarder", async move || {
+            // The listener stays in the network in which it was opened.
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            loop {
+                let (mut client, _) = listener.accept().await?;
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(address).await?;
+                    copy_bidirectional(&mut client, &mut server).await
+                });
+            }
         })
     }
 
-    /// Runs a function on a thread of its own in the network namespace. Returns when the thread has entered it.
+    /// Runs a function on a thread of its own in the network namespace, until it ends or this value is dropped. Returns
+    /// when the thread has entered it.
     pub fn spawn_inside(
         &self,
         name: &str,
-        function: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+        function: impl AsyncFnOnce() -> io::Result<()> + Send + 'static,
     ) -> Result<()> {
         let network = fs::File::open(self.network()).context("cannot open the network of the namespaces")?;
-        let (moved, has_moved) = std::sync::mpsc::channel();
+        let mut threads = self.threads.subscribe();
+        let (moved, has_moved) = mpsc::channel();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             let outcome = move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network));
             let is_inside = outcome.is_ok();
             let _ = moved.send(outcome);
-            if is_inside && let Err(error) = function() {
+            if !is_inside {
+                return;
+            }
+            let until_dropped = async {
+                tokio::select! {
+                    outcome = function() => outcome,
+                    _ = threads.changed() => Ok(()),
+                }
+            };
+            let runtime = Builder::new_current_thread().enable_all().build();
+            if let Err(error) = runtime.and_then(|runtime| runtime.block_on(until_dropped)) {
                 eprintln!("a thread in the network of the node has ended: {error}");
             }
         })?;

@@ -78,6 +78,21 @@ impl Node {
         )))
     }
 
+    /// The same for a test: prints the reason if nothing helps.
+    ///
+    /// # Panics
+    /// If only programs are missing.
+    pub fn is_allowed() -> bool {
+        match Self::check() {
+            Ok(()) => true,
+            Err(Missing::Permission(reason)) => {
+                println!("skipped: {reason:#}");
+                false
+            }
+            Err(Missing::Programs(message)) => panic!("{message}"),
+        }
+    }
+
     /// Builds the programs if they are missing, starts the control plane and the node, and waits until pods
     /// can run.
     pub async fn start(images: Images) -> Result<Self> {

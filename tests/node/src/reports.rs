@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{SocketAddr, UdpSocket},
+    net::SocketAddr,
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -16,6 +16,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use hustings_controlplane::{NODE_ADDRESS, Namespaces};
 use rustix::time::{ClockId, clock_gettime};
+use tokio::net::UdpSocket;
 
 /// Where the tests listen, inside.
 const PORT: u16 = 7000;
@@ -58,11 +59,11 @@ impl Reports {
     pub(crate) fn start(namespaces: &Namespaces) -> Result<Self> {
         let reports = Self::default();
         let listener = reports.clone();
-        namespaces.spawn_inside("reports", move || {
-            let socket = UdpSocket::bind((NODE_ADDRESS, PORT))?;
+        namespaces.spawn_inside("reports", async move || {
+            let socket = UdpSocket::bind((NODE_ADDRESS, PORT)).await?;
             let mut datagram = [0; LONGEST];
             loop {
-                let length = socket.recv(&mut datagram)?;
+                let length = socket.recv(&mut datagram).await?;
                 match String::from_utf8_lossy(&datagram[..length]).parse() {
                     Ok(report) => listener.record(report),
                     Err(error) => eprintln!("the tests got a bad report: {error}"),

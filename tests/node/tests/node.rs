@@ -6,12 +6,15 @@
 
 mod node {
     mod campaign;
+    mod contenders;
     mod disturbances;
+    mod endings;
     mod ends;
     mod kinds;
     mod objects;
     pub(crate) mod stage;
     mod steps;
+    mod tokens;
     pub(crate) mod trials;
     mod workload;
 }

@@ -1,5 +1,5 @@
-//! Many kills of leaders, with evidence and without: how long nobody leads, and whether a Lease is ever taken from a
-//! holder that lives. It is no test of every run:
+//! Many kills of leaders, with evidence and without, and of client-go's: how long nobody leads, and whether a Lease is ever
+//! taken from a holder that lives. It is no test of every run:
 //! `KILLS=500 KILLS_WITHOUT_EVIDENCE=60 cargo test -p hustings-node --test node -- campaign::kills --ignored --nocapture`.
 //!
 //! What a round did not leave as it was is replaced by a new pod.
@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, env, time::Duration};
 
 use futures::future::join_all;
-use hustings_controlplane::{PATIENCE, eventually, within};
+use hustings_controlplane::eventually;
 use hustings_node::Interval;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{ResourceExt as _, api::DeleteParams};
@@ -15,15 +15,17 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{
-    stage::{self, Group, LEASE, Stage},
+    contenders::Contender,
+    stage::{Group, LEASE, Stage},
     steps::{Step, Steps},
-    workload::{PROGRAM, Way, run, start, template},
+    workload::{PROGRAM, renewed_twice, start},
 };
 
 /// Groups that suffer at the same time.
 const GROUPS: usize = 12;
 
-const REPLICAS: usize = 3;
+/// How long nobody may lead. The coordinated election of kube-apiserver takes longer than the lease.
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// Shorter than the renew deadline, and longer than the silence at which the controller reads the Pod.
 const FREEZE: Duration = Duration::from_secs(6);
@@ -63,6 +65,7 @@ struct Suffered {
 
 /// What one group goes through.
 struct Course {
+    contender: Contender,
     /// Whether its containers start again.
     restarts: bool,
     /// What comes before each kill, in turn.
@@ -71,29 +74,34 @@ struct Course {
 
 /// Kills after everything else that may befall a leader. In every second group the containers start again.
 pub(crate) async fn kills() {
-    campaign(GROUPS, 48, |number| {
+    campaign(GROUPS, 48, &Contender::OF_HUSTINGS, |contender, number| {
         let mut rounds = ROUNDS.to_vec();
         // The groups begin at different rounds.
         rounds.rotate_left(number / 2 % ROUNDS.len());
-        Course { restarts: number % 2 == 1, rounds }
+        Course { contender, restarts: number % 2 == 1, rounds }
     })
     .await;
 }
 
 /// Kills alone, few at a time: for the time without a leader.
 pub(crate) async fn latencies() {
-    campaign(2, 20, |_| Course { restarts: false, rounds: vec![Before::Nothing] }).await;
+    let course = |contender, _| Course { contender, restarts: false, rounds: vec![Before::Nothing] };
+    campaign(2, 16, &Contender::ALL, course).await;
 }
 
-/// `KILLS` and `KILLS_WITHOUT_EVIDENCE` override the usual number of kills.
-async fn campaign(groups: usize, usual: usize, course: impl Fn(usize) -> Course) {
+/// `KILLS` overrides the usual number of kills, and `KILLS_WITHOUT_EVIDENCE` that of all contenders without evidence.
+async fn campaign(groups: usize, usual: usize, contenders: &[Contender], course: impl Fn(Contender, usize) -> Course) {
     let number = |variable: &str, usual: usize| env::var(variable).map_or(usual, |number| number.parse().unwrap());
-    let kills = number("KILLS", usual);
-    for (evidence, kills) in [(true, kills), (false, number("KILLS_WITHOUT_EVIDENCE", kills))] {
-        stage::set_evidence(evidence).await;
+    let with_evidence = number("KILLS", usual);
+    let without = number("KILLS_WITHOUT_EVIDENCE", with_evidence);
+    let mut rows = Vec::new();
+    for contender in contenders.iter().copied() {
+        contender.set_up().await;
+        let kills = if contender == Contender::Evidence { with_evidence } else { without };
         let suffered = (0..groups).map(async |number| {
-            let group = Group::new(&format!("campaign-{groups}-{evidence}-{number}")).await;
-            let suffered = suffer(&group, &course(number), kills.div_ceil(groups)).await;
+            let name = format!("campaign-{groups}-{contender:?}-{number}").to_lowercase();
+            let group = contender.group(&name).await;
+            let suffered = suffer(&group, &course(contender, number), kills.div_ceil(groups)).await;
             group.end().await;
             suffered
         });
@@ -104,24 +112,36 @@ async fn campaign(groups: usize, usual: usize, course: impl Fn(usize) -> Course)
             sum.false_releases += suffered.false_releases;
             sum.lapses += suffered.lapses;
         }
-        print(evidence, sum);
+        print_steps(contender, &mut sum);
+        assert_eq!(sum.false_releases, 0);
+        rows.extend(table_rows(contender, &mut sum));
     }
-    stage::set_evidence(true).await;
+    println!("| leader | before the kill | restarts | kills | nobody led for, p50 | p95 | longest | lapsed terms |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for row in rows {
+        println!("{row}");
+    }
 }
 
-fn print(evidence: bool, mut sum: Suffered) {
-    for ((restarts, before), gaps) in &mut sum.gaps {
-        gaps.sort_unstable();
-        let (count, half, most) = (gaps.len(), percentile(gaps, 50), percentile(gaps, 95));
-        println!("evidence {evidence}, restarts {restarts}, {before:?}: {count} kills, p50 {half:.1?}, p95 {most:.1?}");
-    }
+fn print_steps(contender: Contender, sum: &mut Suffered) {
     for (step, times) in &mut sum.steps {
         times.sort_unstable_by(f64::total_cmp);
         let (half, most) = (percentile(times, 50), percentile(times, 95));
-        println!("evidence {evidence}, {step:?}: p50 {half:.2} s, p95 {most:.2} s after a kill and nothing before it");
+        println!("{contender:?}, {step:?}: p50 {half:.2} s, p95 {most:.2} s after a kill and nothing before it");
     }
-    println!("evidence {evidence}: {} false releases, {} lapsed terms", sum.false_releases, sum.lapses);
-    assert_eq!(sum.false_releases, 0);
+    println!("{contender:?}: {} false releases, {} lapsed terms", sum.false_releases, sum.lapses);
+}
+
+/// One row for each kind of kill. The lapsed terms are those of all kinds together.
+fn table_rows(contender: Contender, sum: &mut Suffered) -> Vec<String> {
+    let lapses = sum.lapses;
+    let row = |((restarts, before), gaps): (&(bool, Before), &mut Vec<Duration>)| {
+        gaps.sort_unstable();
+        let [half, most, longest] = [50, 95, 100].map(|percent| percentile(gaps, percent));
+        let (name, count) = (contender.name(), gaps.len());
+        format!("| {name} | {before:?} | {restarts} | {count} | {half:.1?} | {most:.1?} | {longest:.1?} | {lapses} |")
+    };
+    sum.gaps.iter_mut().map(row).collect()
 }
 
 fn percentile<T>(sorted: &[T], percent: usize) -> &T {
@@ -131,15 +151,13 @@ fn percentile<T>(sorted: &[T], percent: usize) -> &T {
 /// Kills the leader so many times.
 async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
     let mut suffered = Suffered::default();
-    let mut template = template(group, Way::Library, "1.0.0");
+    let mut template = course.contender.template(group).await;
     template["spec"]["restartPolicy"] = json!(if course.restarts { "Always" } else { "Never" });
-    // A probe is a process each second or two, in each pod.
-    template["spec"]["containers"][0]["livenessProbe"].take();
-    run(group, REPLICAS, &template).await;
+    course.contender.start(group, &template).await;
     let mut elected: Option<Interval> = None;
     let steps = Steps::watch(group);
     for round in 0..kills {
-        let replaced = heal(group, &template).await;
+        let replaced = heal(group, course.contender, &template).await;
         // The term that followed the last kill goes on, unless its pod was replaced.
         if let Some(elected) = elected.filter(|elected| !replaced.contains(&elected.replica)) {
             has_kept_its_lease(group, &elected, "its election", &mut suffered).await;
@@ -148,9 +166,9 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
         // Multiples of the golden ratio spread evenly.
         let fraction = (1.0 + f64::from(u32::try_from(round).unwrap())) * 0.618_034 % 1.0;
         let delay = RENEWAL_INTERVAL.mul_f64(fraction);
-        let leader = harmed_leader(group, &template, before, delay, &mut suffered).await;
+        let leader = harmed_leader(group, course.contender, &template, before, delay, &mut suffered).await;
         group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
-        let next = group.leader_after(&leader, PATIENCE).await;
+        let next = group.leader_after(&leader, LIMIT).await;
         let intervals = Stage::shared().node.reports().intervals(&group.name);
         let killed = intervals.iter().find(|interval| interval.is_same(&leader)).unwrap();
         suffered.gaps.entry((course.restarts, before)).or_default().push(killed.gap_to(&next));
@@ -169,6 +187,7 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
 /// suffers.
 async fn harmed_leader(
     group: &Group,
+    contender: Contender,
     template: &Value,
     before: Before,
     delay: Duration,
@@ -184,8 +203,8 @@ async fn harmed_leader(
                 tokio::time::sleep(FREEZE).await;
                 group.signal(pod, PROGRAM, Signal::CONT).await;
             }
-            Before::StepBack => group.exec(pod, PROGRAM, &["/worker", "order", "step", "-3600"]).await,
-            Before::StepForward => group.exec(pod, PROGRAM, &["/worker", "order", "step", "5"]).await,
+            Before::StepBack => drop(group.exec(pod, PROGRAM, &["/worker", "order", "step", "-3600"]).await),
+            Before::StepForward => drop(group.exec(pod, PROGRAM, &["/worker", "order", "step", "5"]).await),
         }
         if before != Before::Nothing {
             renewed_twice(group).await;
@@ -194,7 +213,7 @@ async fn harmed_leader(
         if has_kept_its_lease(group, &leader, &format!("{before:?}"), suffered).await {
             return leader;
         }
-        heal(group, template).await;
+        heal(group, contender, template).await;
     }
 }
 
@@ -214,23 +233,9 @@ async fn has_kept_its_lease(group: &Group, leader: &Interval, after: &str, suffe
     is_same
 }
 
-/// Waits until the record of the Lease has changed twice.
-async fn renewed_twice(group: &Group) {
-    let leases = group.api::<Lease>();
-    let mut seen = Vec::new();
-    let renewed = within(PATIENCE, async || {
-        let version = leases.get(LEASE).await.map_err(|error| error.to_string())?.resource_version();
-        if !seen.contains(&version) {
-            seen.push(version);
-        }
-        if seen.len() > 2 { Ok(()) } else { Err(format!("{} versions", seen.len())) }
-    });
-    renewed.await.unwrap_or_else(|error| panic!("{}: not renewed: {error}", group.name));
-}
-
 /// Puts new pods of the same names into the place of those whose container has ended, and returns these names. A
 /// container that starts again would wait longer each time.
-async fn heal(group: &Group, template: &Value) -> Vec<String> {
+async fn heal(group: &Group, contender: Contender, template: &Value) -> Vec<String> {
     let pods = group.api::<Pod>();
     let mut replaced = Vec::new();
     for pod in group.pods().await {
@@ -250,6 +255,6 @@ async fn heal(group: &Group, template: &Value) -> Vec<String> {
         start(group, &name, template.clone()).await;
         replaced.push(name);
     }
-    group.wait_for_candidates(REPLICAS).await;
+    contender.wait_for_replicas(group).await;
     replaced
 }

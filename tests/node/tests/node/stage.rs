@@ -24,7 +24,7 @@ use super::objects::create;
 pub(crate) const LEASE: &str = "work";
 
 /// The release and the namespace of the chart.
-const RELEASE: &str = "hustings";
+pub(crate) const RELEASE: &str = "hustings";
 
 /// Longer than the default lease.
 const SETTLED: Duration = Duration::from_secs(18);
@@ -58,7 +58,7 @@ impl Stage {
         let plane = node.plane();
         create_namespace(plane, RELEASE, "restricted").await;
         assert!(STAGE.set(Self { node, calm: RwLock::new(()) }).is_ok(), "the stage is set up once");
-        set_evidence(true).await;
+        install(&["--set=evidence.pods=true,evidence.nodes=true"]).await;
     }
 
     pub(crate) fn shared() -> &'static Self {
@@ -183,11 +183,12 @@ impl Group {
         namespaces.delete(&self.name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Runs a command in a container.
-    pub(crate) async fn exec(&self, pod: &str, container: &str, command: &[&str]) {
+    /// Runs a command in a container, and returns its output.
+    pub(crate) async fn exec(&self, pod: &str, container: &str, command: &[&str]) -> String {
         let arguments = ["exec", pod, "--namespace", &self.name, "--container", container, "--"];
         let output = self.plane().kubectl(arguments.iter().chain(command)).await.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Labels all pods.
@@ -204,13 +205,14 @@ impl Group {
     }
 }
 
-/// Installs or upgrades the chart, with evidence or without.
-pub(crate) async fn set_evidence(evidence: bool) {
+/// Installs or upgrades the chart, with these flags of Helm.
+pub(crate) async fn install(flags: &[&str]) {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/hustings");
+    let mut arguments =
+        vec!["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, "--wait", "--timeout=110s"];
     // No plugin of the network enforces policies here: this shows that the API server accepts the chart's.
-    let values = format!("--set=networkPolicy.enabled=true,evidence.pods={evidence}");
-    let arguments =
-        ["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, &values, "--wait", "--timeout=110s"];
+    arguments.push("--set=networkPolicy.enabled=true");
+    arguments.extend(flags);
     let output = Stage::shared().node.plane().helm(arguments).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

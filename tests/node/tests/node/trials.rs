@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use tokio::runtime::Runtime;
 
-use super::{campaign, disturbances, ends, kinds};
+use super::{campaign, disturbances, ends, kinds, tokens};
 
 /// Every test here, the longest first.
 pub(crate) fn all() -> Vec<Trial> {
@@ -16,8 +16,9 @@ pub(crate) fn all() -> Vec<Trial> {
         };
     }
     let mut all = trials![
-        disturbances::silent_node_costs_no_holder_its_lease,
+        disturbances::silent_node_costs_no_holder_its_lease_until_it_is_out_of_service,
         disturbances::drain_moves_the_lease_and_respects_the_budget,
+        disturbances::drain_ends_and_each_leader_hands_over,
         disturbances::restarted_kubelet_and_containerd_cost_no_holder_its_lease,
         ends::killed_leader_is_proven_dead_long_before_its_lease_ends,
         ends::force_deleted_leader_is_followed,
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Trial> {
         kinds::static_pod_takes_its_lease_back_after_a_kill,
         kinds::pod_stands_under_its_own_identity,
     ];
-    all.extend(trials![campaign::kills, campaign::latencies,].into_iter().map(|trial| trial.with_ignored_flag(true)));
+    let long = trials![campaign::kills, campaign::latencies, tokens::rotated_tokens_cost_no_holder_its_lease,];
+    all.extend(long.into_iter().map(|trial| trial.with_ignored_flag(true)));
     all
 }

@@ -1,10 +1,16 @@
 //! Pods of which one leads.
 
-use hustings_node::{Reports, WORKER};
+use std::time::Duration;
+
+use hustings_controlplane::{PATIENCE, within};
+use hustings_node::{Interval, Reports, WORKER};
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
+    coordination::v1::Lease,
     core::v1::Pod,
+    policy::v1::PodDisruptionBudget,
 };
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -17,6 +23,9 @@ pub(crate) const PROGRAM: &str = "program";
 
 /// The container with the sidecar.
 pub(crate) const SIDECAR: &str = "hustings";
+
+/// So long that its end cannot pass for evidence.
+pub(crate) const LONG_LEASE: Duration = Duration::from_mins(1);
 
 /// How a program learns that it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +90,27 @@ pub(crate) fn container(group: &Group, name: &str, command: &[&str]) -> Value {
 }
 
 /// Creates pods that nobody starts again, and waits until they stand.
-pub(crate) async fn run_once(group: &Group, replicas: usize, mut template: Value) {
+async fn run_once(group: &Group, replicas: usize, mut template: Value) {
     template["spec"]["restartPolicy"] = json!("Never");
     run(group, replicas, &template).await;
+}
+
+/// Three pods with the library and a long lease, which nobody starts again. Returns their leader, once evidence counts.
+pub(crate) async fn lasting_leader(group: &Group) -> Interval {
+    let mut template = template(group, Way::Library, "1.0.0");
+    let variables = template["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    variables.push(json!({"name": "LEASE_SECONDS", "value": LONG_LEASE.as_secs().to_string()}));
+    run_once(group, 3, template).await;
+    group.settled_leader().await
+}
+
+/// A budget that allows one eviction at a time. Until its controller has counted the pods, it allows none.
+pub(crate) async fn allow_one_disruption(group: &Group) {
+    let budget = json!({
+        "metadata": {"name": "worker"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "worker"}}},
+    });
+    create::<PodDisruptionBudget>(&group.api(), budget).await;
 }
 
 /// Creates pods, and waits until they stand.
@@ -117,4 +144,25 @@ pub(crate) async fn deploy_stateful(group: &Group, replicas: usize, template: Va
     let set = create(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
     group.wait_for_candidates(replicas).await;
     set
+}
+
+/// Waits until the record of the Lease has changed twice.
+pub(crate) async fn renewed_twice(group: &Group) {
+    let leases = group.api::<Lease>();
+    let mut seen = Vec::new();
+    let renewed = within(PATIENCE, async || {
+        let version = leases.get(LEASE).await.map_err(|error| error.to_string())?.resource_version();
+        if !seen.contains(&version) {
+            seen.push(version);
+        }
+        if seen.len() > 2 { Ok(()) } else { Err(format!("{} versions", seen.len())) }
+    });
+    renewed.await.unwrap_or_else(|error| panic!("{}: not renewed: {error}", group.name));
+}
+
+/// Whether all containers of a pod run, by its status.
+pub(crate) fn runs(pod: &Pod) -> bool {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let mut running = statuses.map(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()));
+    running.next().is_some_and(|first| first && running.all(|runs| runs))
 }
