@@ -51,7 +51,9 @@ fn among_electors() -> Vec<Case> {
     let small = |name, scenario| case(name, scenario, None, false);
     let large = |name, scenario| case(name, scenario, None, true);
     vec![
-        small("direct", direct()),
+        // Two lengths of a lease: a term and its successor's.
+        small("direct", Scenario { horizon_ticks: Some(6), ..direct() }),
+        large("direct-at-any-time", direct()),
         small("live", Scenario { vacant_at_most_ticks: Some(6), ..prompt(Left { crashes: 1, ..none }) }),
         large("losses", Scenario { loses: true, ..prompt(none) }),
         large("keys", {
@@ -119,7 +121,7 @@ fn with_controllers() -> Vec<Case> {
         small("elected-death", dying()),
         small("elected-stop", elected(Faults { stops: 1, ..well })),
         small("elected-edit", elected(Faults { edits: 1, ..well })),
-        small("elected-deletion", elected(Faults { deletions: 1, ..well })),
+        large("elected-deletion", elected(Faults { deletions: 1, ..well })),
         small("controller-restart", elected(Faults { controller_crashes: 1, ..well })),
         small("controller-sleep", elected(Faults { controller_sleeps: 1, ..well })),
         large("deletion-unseen", coordinated::Scenario { horizon_ticks: Some(2), ..elected(deletion_unseen) }),

@@ -83,11 +83,6 @@ fn whatever_a_person_edits_two_never_lead() {
 }
 
 #[test]
-fn a_lease_that_is_deleted_is_granted_to_nobody_while_it_may_be_relied_upon() {
-    check("elected-deletion");
-}
-
-#[test]
 fn no_candidate_of_an_equal_version_deposes_the_holder_whenever_one_crashes() {
     check("equals");
 }

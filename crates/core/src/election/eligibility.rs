@@ -203,12 +203,6 @@ impl Terms {
         self.pinned.as_ref() == Some(candidate)
     }
 
-    /// Whether the pin ranks this candidate first. It does not if the candidate left its last grant unused, because the
-    /// Lease would then stay without a holder.
-    fn ranks_first(&self, member: &Member) -> bool {
-        self.is_pinned(&member.key) && !member.has_forfeited(self.now)
-    }
-
     /// The exclusion of this candidate that is in force.
     fn exclusion<'m>(&self, member: &'m Member) -> Option<&'m Exclusion> {
         member.record.acts.exclusion(self.wall)
@@ -218,10 +212,11 @@ impl Terms {
         self.exclusion(member).is_some()
     }
 
-    /// The order of two admissible candidates, the better one first.
+    /// The order of two admissible candidates, the better one first. Damping counts before the pin: a pinned candidate that
+    /// takes up no grant would otherwise keep the Lease without a holder.
     fn order(&self, (a, a_claim): (&Member, &Claim), (b, b_claim): (&Member, &Claim)) -> Ordering {
         let before_merit =
-            |member: &Member| (self.is_excluded(member), self.last_loss(member), !self.ranks_first(member));
+            |member: &Member| (self.is_excluded(member), self.last_loss(member), !self.is_pinned(&member.key));
         before_merit(a)
             .cmp(&before_merit(b))
             .then_with(|| a_claim.rank.merit(&b_claim.rank))
@@ -235,7 +230,7 @@ impl Terms {
             Some(Criterion::Exclusion)
         } else if self.last_loss(a) != self.last_loss(b) {
             Some(Criterion::Damping)
-        } else if self.ranks_first(a) != self.ranks_first(b) {
+        } else if self.is_pinned(&a.key) != self.is_pinned(&b.key) {
             Some(Criterion::Pin)
         } else if a_claim.rank.merit(&b_claim.rank).is_eq()
             && self.is_transfer_to(&a.key) != self.is_transfer_to(&b.key)
