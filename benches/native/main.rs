@@ -5,6 +5,7 @@
 //! asserted: the exit code is 1 only if something could not be measured.
 
 mod defects;
+mod log;
 mod replicas;
 mod scenes;
 mod side;

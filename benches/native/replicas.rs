@@ -7,12 +7,11 @@ use anyhow::{Context, Result};
 use futures::future::join_all;
 use hustings_controlplane::{ElectedComponent, Process, Tool};
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::log::{change, log};
 use crate::side::Side;
 
 /// How long a change may take. What takes longer counts as this: Kubernetes' controller was seen never to finish an
@@ -357,28 +356,6 @@ impl Election {
     }
 }
 
-/// When a replica began to lead (true) or stopped, by a line of its log: that of `tests/clientgo`, or of client-go in a
-/// component.
-fn change(line: &str) -> Option<(Timestamp, bool)> {
-    if line.starts_with('{') {
-        let line: Value = serde_json::from_str(line).ok()?;
-        let time = line["time"].as_str()?.parse().ok()?;
-        return match line["event"].as_str()? {
-            "leading" => Some((time, true)),
-            "stopped" => Some((time, false)),
-            _ => None,
-        };
-    }
-    // client-go ends its work as it gives up to renew.
-    let leads = line.contains("Successfully acquired lease");
-    if !leads && !line.contains("Failed to renew lease") {
-        return None;
-    }
-    let year = Timestamp::now().to_zoned(TimeZone::UTC).year();
-    let time = DateTime::strptime("%Y%m%d %H:%M:%S%.f", format!("{year}{}", line.get(1..21)?)).ok()?;
-    Some((time.to_zoned(TimeZone::UTC).ok()?.timestamp(), leads))
-}
-
 /// The answer, once there is one; `None` after the limit.
 pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
     let asked = async {
@@ -390,10 +367,6 @@ pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Option<
         }
     };
     tokio::time::timeout(LIMIT, asked).await.ok()
-}
-
-pub(crate) fn log(process: &Process) -> String {
-    std::fs::read_to_string(process.log()).unwrap_or_default()
 }
 
 fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {

@@ -12,7 +12,8 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::replicas::{log, until};
+use crate::log::log;
+use crate::replicas::until;
 
 /// The name of the policy that rejects writes, and of a Lease for the question whether it is in force.
 const REJECT: &str = "reject";

@@ -1,0 +1,57 @@
+//! What an elector does about its candidate, against the store in memory.
+
+use std::time::Duration;
+
+use hustings_core::model::{Nomination, Request, WireTime};
+use tokio::time::sleep;
+
+use crate::Elector;
+use crate::store::{Store, candidate_of};
+use crate::testing::MemoryStore;
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_stands_for_another_lease_is_reported_until_it_is_gone() {
+    let store = MemoryStore::new();
+    let start = |lease: &str| {
+        let builder = Elector::in_memory(&store, "n", lease).identity("a").binary_version("1.2.0");
+        builder.build().unwrap().start()
+    };
+    let first = start("first");
+    sleep(Duration::from_secs(1)).await;
+    let second = start("second");
+    let leadership = second.leadership();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(first.leadership().obstacle(), None);
+    let obstacle = leadership.obstacle().unwrap();
+    assert_eq!(
+        obstacle.to_string(),
+        "LeaseCandidate a stands for Lease first and not for n/second: give each elector an identity of its own"
+    );
+    first.stop().await.unwrap();
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(leadership.obstacle(), None);
+    let stands_for = store.candidate("n", "a").unwrap().lease_name;
+    assert_eq!(stands_for, "second", "the elector keeps trying");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
+    let store = MemoryStore::new();
+    let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.2.0").pod("a", "unknown");
+    let elector = builder.build().unwrap();
+    let unowned = Box::new(Nomination { pod: None, ..elector.nomination().unwrap().clone() });
+    let _campaign = elector.start();
+    sleep(Duration::from_secs(1)).await;
+    let first = store.candidate("n", "a").unwrap();
+    assert!(first.owned);
+
+    let delete = Request::DeleteCandidate { candidate: "a".into(), uid: first.uid, resource_version: None };
+    store.send("n", &delete).await.unwrap();
+    let create = Request::CreateCandidate { nomination: unowned, renew_time: WireTime::from_micros(0) };
+    let second = candidate_of(store.send("n", &create).await).unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let refreshed = store.candidate("n", "a").unwrap();
+    assert_eq!(refreshed.uid, second.uid);
+    assert_ne!(refreshed.renew_time, second.renew_time, "it is refreshed");
+    assert!(!refreshed.owned);
+}
