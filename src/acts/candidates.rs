@@ -117,13 +117,13 @@ async fn pods(cluster: &Cluster, targets: &Targets, fields: &str) -> anyhow::Res
     }
 }
 
-/// The uids of these Pods, by namespace.
 /// Whether one of these Pods owns the candidate, and whether it is excluded if it is to be included.
 fn is_target(candidate: &ReadCandidate, uids: &BTreeSet<String>, includes: bool) -> bool {
     let mut owners = candidate.metadata.owner_references.iter().flatten();
     owners.any(|owner| uids.contains(&owner.uid)) && (!includes || candidate.record.acts.exclude.is_some())
 }
 
+/// The uids of these Pods, by namespace.
 fn uids(pods: Vec<Pod>) -> BTreeMap<String, BTreeSet<String>> {
     let mut uids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for pod in pods {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use http::{Method, Response};
-
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
