@@ -228,10 +228,17 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
-    use hustings_client::Elector;
     use hustings_client::testing::MemoryStore;
+    use hustings_client::{Campaign, Elector};
 
     use super::*;
+
+    async fn leading() -> (Campaign, Term) {
+        let elector = Elector::in_memory(&MemoryStore::new(), "n", "work").identity("a").direct().build().unwrap();
+        let campaign = elector.start();
+        let term = campaign.leadership().wait_until_leader().await.unwrap();
+        (campaign, term)
+    }
 
     fn reader(part: watch::Receiver<Option<Part>>, over: &CancellationToken) -> Reader {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
@@ -249,12 +256,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_after_the_last_events_of_its_term() {
-        let campaign =
-            Elector::in_memory(&MemoryStore::new(), "n", "work").identity("a").direct().build().unwrap().start();
-        let leadership = campaign.leadership();
-        let term = leadership.wait_until_leader().await.unwrap();
+        let (campaign, term) = leading().await;
         let (part, reader) = watch::channel(None);
-        part.send_replace(Some(Part { term, leadership }));
+        part.send_replace(Some(Part { term, leadership: campaign.leadership() }));
         campaign.stop().await.unwrap();
         let over = CancellationToken::new();
         over.cancel();
@@ -265,13 +269,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_learns_at_once_that_its_term_must_stop() {
-        let campaign =
-            Elector::in_memory(&MemoryStore::new(), "n", "work").identity("a").direct().build().unwrap().start();
-        let leadership = campaign.leadership();
-        let term = leadership.wait_until_leader().await.unwrap();
+        let (campaign, term) = leading().await;
         // It stays valid while the work goes on.
         let _work = term.begin_work().unwrap();
-        let (_part, part) = watch::channel(Some(Part { term: term.clone(), leadership }));
+        let (_part, part) = watch::channel(Some(Part { term: term.clone(), leadership: campaign.leadership() }));
         let mut reader = reader(part, &CancellationToken::new());
         assert!(reader.next().await.is_some());
         assert_eq!(reader.written, Written::Leading);

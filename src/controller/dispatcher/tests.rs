@@ -111,13 +111,7 @@ async fn a_candidate_that_is_recreated_for_another_lease_leaves_the_first() {
 
 #[tokio::test]
 async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_elects_them() {
-    let mut dispatcher = dispatcher(true);
-    let (elects_native, receiver) = watch::channel(false);
-    dispatcher.parts.native = Some(receiver);
-    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
-    let mut record = candidate("l");
-    record.record.kind = CandidateKind::Native;
-    dispatcher.handle(WatchEvent::Candidate(native, record));
+    let (mut dispatcher, elects_native) = with_native_candidate(false);
     list_all(&mut dispatcher);
     let lease = dispatcher.queue.take().await;
     dispatcher.decide(lease);
@@ -131,13 +125,7 @@ async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_e
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_begins_to_elect_native_candidates_decides_at_once() {
-    let mut dispatcher = dispatcher(true);
-    let (elects_native, receiver) = watch::channel(false);
-    dispatcher.parts.native = Some(receiver);
-    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
-    let mut record = candidate("l");
-    record.record.kind = CandidateKind::Native;
-    dispatcher.handle(WatchEvent::Candidate(native, record));
+    let (mut dispatcher, elects_native) = with_native_candidate(false);
     list_all(&mut dispatcher);
     let metrics = dispatcher.parts.metrics.clone();
     // The server has no Lease, so each read fails.
@@ -223,6 +211,18 @@ fn list_all(dispatcher: &mut Dispatcher) {
     for resource in [Resource::Leases, Resource::Candidates] {
         dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
     }
+}
+
+/// A leading dispatcher with a native candidate for the Lease `l`, and the sender of whether it elects such candidates.
+fn with_native_candidate(elects: bool) -> (Dispatcher, watch::Sender<bool>) {
+    let mut dispatcher = dispatcher(true);
+    let (elects_native, receiver) = watch::channel(elects);
+    dispatcher.parts.native = Some(receiver);
+    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
+    let mut record = candidate("l");
+    record.record.kind = CandidateKind::Native;
+    dispatcher.handle(WatchEvent::Candidate(native, record));
+    (dispatcher, elects_native)
 }
 
 /// The Lease of the next decision, if one is due at once.
@@ -325,13 +325,7 @@ async fn a_decision_comes_after_its_pause_and_not_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state() {
-    let mut dispatcher = dispatcher(true);
-    let (elects_native, receiver) = watch::channel(true);
-    dispatcher.parts.native = Some(receiver);
-    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
-    let mut record = candidate("l");
-    record.record.kind = CandidateKind::Native;
-    dispatcher.handle(WatchEvent::Candidate(native, record));
+    let (mut dispatcher, elects_native) = with_native_candidate(true);
     dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
     list_all(&mut dispatcher);
     let lease = LeaseKey::new("n", "l");
