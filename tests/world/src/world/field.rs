@@ -214,8 +214,11 @@ impl Field {
         self.everybody().any(|process| process.name == by && process.works.goes_on(token))
     }
 
+    /// The process that leads. One that relies on its term although the Lease on the server names another holder is
+    /// about to stop, and does not count.
     pub(super) fn leader(&self) -> Option<&Process> {
-        self.everybody().find(|process| process.leads())
+        let holder = self.checker.newest()?.holder.as_deref()?;
+        self.everybody().find(|process| process.leads() && process.name == holder)
     }
 
     /// All processes that have not ended completely.
