@@ -1,16 +1,16 @@
-//! Terms while real processes are killed and frozen, and while the API server and etcd are away: with short times, and
-//! beside all other tests. `examples/losses` plays every scene with the default timing.
+//! Terms while real processes are killed and frozen: with short times, and beside all other tests. `examples/losses` plays
+//! every scene with the default timing.
 
 mod adding;
 mod clocks;
 mod freezes;
 pub(crate) mod lockset;
 mod many;
-mod native;
-mod outages;
+pub(crate) mod native;
+pub(crate) mod outages;
 #[allow(dead_code, reason = "the example plays the rest of the scenes")]
-mod replication;
-mod stage;
+pub(crate) mod replication;
+pub(crate) mod stage;
 mod wire;
 mod worker;
 
@@ -21,65 +21,13 @@ use hustings_controlplane::shared;
 
 use self::freezes::Thaw;
 use self::lockset::{Gap, Lockset, Protection};
-use self::native::NativeGroup;
-use self::outages::{Outage, suffer};
-use self::replication::{Fault, Part, Scene};
 use self::stage::{Group, Mode, Stage, Times};
 use crate::replica::{assert_one_awake_at_a_time, until};
 
-/// Outlasts the outages here.
-const PATIENT: Times = Times::millis(60_000, 55_000, 500);
-/// Does not.
+/// Ends while its holder is frozen.
 const HASTY: Times = Times::millis(5_000, 4_000, 500);
 /// Outlasts a machine that stalls for a moment, and is short enough to wait for its expiry.
 const BRIEF: Times = Times::millis(10_000, 8_000, 500);
-const AWAY: Duration = Duration::from_millis(4_500);
-/// Ends no term of `PATIENT`, also on a machine that stalls for a moment.
-const BRIEFLY: Duration = Duration::from_secs(3);
-
-#[tokio::test(flavor = "multi_thread")]
-async fn outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them() {
-    let stage = Stage::new().await;
-    let groups = join_all((0..10).map(async |number| {
-        let mode = if number % 2 == 0 { Mode::Elected } else { Mode::Direct };
-        let times = if number < 5 { PATIENT } else { HASTY };
-        stage.group(&format!("web-{number}"), mode, times).await
-    }));
-    let groups: Vec<Group> = groups.await;
-    for (round, outage) in [Outage::ApiServerKilled(AWAY), Outage::EtcdPaused(AWAY)].into_iter().enumerate() {
-        for (mode, times, seen) in suffer(&stage, &groups, outage.play(&stage.plane)).await {
-            println!("{outage:?} {mode:?} {times:?}: {seen:?}");
-            if times == PATIENT {
-                assert!(seen.lasted < times.harmless(), "too slow a machine: {seen:?}");
-                assert_eq!(seen.kept, seen.terms, "{outage:?} {mode:?}: a term was lost: {seen:?}");
-            } else {
-                assert_eq!(seen.kept, 0, "{outage:?} {mode:?}: a term outlasted its validity: {seen:?}");
-                let longest = seen.lost_after.iter().max().unwrap();
-                assert!(*longest < times.deadline + Duration::from_secs(15), "{outage:?} {mode:?}: {seen:?}");
-            }
-        }
-        stage.elects(&format!("afterwards-{round}")).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holder() {
-    let stage = Stage::replicated().await;
-    let groups: Vec<Group> = join_all((0..4).map(async |number| {
-        let mode = if number % 2 == 0 { Mode::Elected } else { Mode::Direct };
-        stage.group(&format!("web-{number}"), mode, PATIENT).await
-    }))
-    .await;
-    let natives = [NativeGroup::start(&stage, "native", PATIENT).await];
-    for (fault, leader) in
-        [(Fault::Killed(Part::Server(0)), 0), (Fault::CutOff(Part::Member(0)), 0), (Fault::Frozen(Part::Member(1)), 1)]
-    {
-        let scene = Scene { fault, leader };
-        let outcome = Box::pin(replication::survive(&stage, &groups, &natives, scene, BRIEFLY)).await;
-        assert!(!outcome.is_stalled, "too slow a machine: {:?} without a server", outcome.without);
-    }
-    stage.elects("afterwards").await;
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed() {

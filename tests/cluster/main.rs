@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod acts;
+mod availability;
 mod chart;
 mod command_line;
 mod components;
