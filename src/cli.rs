@@ -122,7 +122,7 @@ pub enum Task {
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not
     /// possible
     Check(CheckFlags),
-    /// Pause the elections of a Lease; its holder goes on
+    /// Pause the elections of a Lease; its holder keeps leading
     Pause(PauseFlags),
     /// End the pause of a Lease
     Resume(LeaseFlags),
