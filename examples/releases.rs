@@ -1,7 +1,7 @@
 //! Hustings on the API servers of other releases of Kubernetes: `cargo run --example releases`, or with `-- 1.34.4` on one.
 //!
 //! The first run builds the servers, which takes about ten minutes each. The table is on standard output. The exit code is 0
-//! only if everything works on every release. The support matrix of the README comes from it.
+//! only if everything works on every release. The section "Status" of the README reports the results.
 
 #![allow(clippy::unwrap_used, reason = "a step fails like a test")]
 

@@ -98,7 +98,7 @@ impl GlobalFlags {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Run the controller, which elects
+    /// Run the controller, which elects the leaders
     Controller(Box<ControllerFlags>),
     /// Stand for a Lease as one replica, and print a line for every change
     Campaign(Box<CampaignFlags>),
@@ -122,21 +122,21 @@ pub enum Task {
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not
     /// possible
     Check(CheckFlags),
-    /// Pause the elections of a Lease; its holder goes on
+    /// Pause the elections of a Lease; its holder keeps leading
     Pause(PauseFlags),
     /// End the pause of a Lease
     Resume(LeaseFlags),
     /// Move a Lease to another candidate, once
     Transfer(TransferFlags),
-    /// Keep a Lease with one candidate while it lives, until a time
+    /// Keep a Lease with one candidate while it lives, until a given time
     Pin(PinFlags),
     /// End the pin of a Lease
     Unpin(LeaseFlags),
-    /// Keep candidates from leading until a time
+    /// Keep candidates from leading until a given time
     Exclude(ExcludeFlags),
     /// End the exclusion of candidates
     Include(TargetFlags),
-    /// Print a script by which a shell, or kubectl, completes command lines with the names in the cluster
+    /// Print a completion script for a shell or for kubectl, which also completes names in the cluster
     Completion(CompletionFlags),
     /// Print what completes the words of kubectl
     #[command(name = "__complete", hide = true)]

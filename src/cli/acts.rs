@@ -22,7 +22,7 @@ pub struct ActFlags {
     /// Write nothing, and print what the controller would do now
     #[arg(long)]
     pub dry_run: bool,
-    /// Return when it has happened, with what has happened; exit code 4 if it does not happen
+    /// Wait until the act has taken effect, and print the result; exit code 4 if it does not
     #[arg(long)]
     pub wait: bool,
     /// How long --wait waits
@@ -40,7 +40,7 @@ pub struct EndFlags {
     /// How long the act lasts, such as 30m
     #[arg(long = "for", value_name = "DURATION", value_parser = value(duration::parse))]
     pub duration: Option<Duration>,
-    /// When the act ends, as RFC 3339 has it, such as 2026-12-31T23:59:59Z
+    /// When the act ends, in RFC 3339, such as 2026-12-31T23:59:59Z
     #[arg(long, value_name = "TIME", value_parser = value(time))]
     pub until: Option<WireTime>,
 }
@@ -73,7 +73,7 @@ pub struct TransferFlags {
     /// The Lease.
     #[command(flatten)]
     pub lease: LeaseFlags,
-    /// The candidate that is to hold the Lease; without it, the best of the others
+    /// The candidate to move the Lease to; without it, the best of the others
     #[arg(long, value_name = "CANDIDATE", value_parser = value(object_name))]
     pub to: Option<String>,
 }

@@ -43,7 +43,7 @@ pub struct CandidacyFlags {
     /// over
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(key))]
     pub key: Option<i64>,
-    /// Let the candidates elect among themselves while no controller runs; --direct needs neither
+    /// Let the candidates elect among themselves while no controller runs; without effect if --direct is given
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
         action = ArgAction::Set, value_parser = value(switch))]
     pub fallback: bool,

@@ -39,19 +39,19 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
         action = ArgAction::Set, value_parser = value(switch))]
     pub leader_elect: bool,
-    /// How long the own Lease lasts without a renewal
+    /// How long the controllers' own Lease lasts without a renewal
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = value(whole_seconds))]
     pub leader_elect_lease_duration: u32,
-    /// How long the holder of the own Lease tries to renew before it stops electing
+    /// How long the leading controller tries to renew its Lease before it stops electing
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = value(duration::parse))]
     pub leader_elect_renew_deadline: Duration,
-    /// How often the holder renews the own Lease, and how often a standby reads it while its watch is silent
+    /// How often the leading controller renews its Lease, and how often a standby reads it while its watch is silent
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = value(duration::parse))]
     pub leader_elect_retry_period: Duration,
-    /// The name of the own Lease
+    /// The name of the controllers' own Lease
     #[arg(long, value_name = "NAME", default_value = OWN_LEASE, value_parser = value(object_name))]
     pub leader_elect_resource_name: String,
-    /// The namespace of the own Lease; without it, the namespace of this process
+    /// The namespace of the controllers' own Lease; without it, the namespace of this process
     #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
     pub leader_elect_resource_namespace: Option<String>,
     /// Also elect the candidates of Kubernetes' own API, coordination.k8s.io, where the API server serves it

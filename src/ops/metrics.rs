@@ -202,7 +202,11 @@ impl Metrics {
             Unit::Seconds,
             self.native_elector_since.clone(),
         );
-        registry.register("leases", "Leases by state", self.leases.clone());
+        registry.register(
+            "leases",
+            "Leases by state; reserved: without a holder, but a process may still rely on it; unread: not read yet",
+            self.leases.clone(),
+        );
         registry.register("candidates", "Candidates of all Leases", self.candidates.clone());
         registry.register_collector(Box::new(self.each_lease.clone()));
         registry.register_with_unit(

@@ -4,7 +4,7 @@
 //!
 //! - versions grow with every write of any object;
 //! - a write takes effect only on the version or the uid that it names;
-//! - a failure tells whether the write may still take effect;
+//! - a failure reports whether the write may still take effect;
 //! - a watch may lag behind, but reports only versions that existed.
 //!
 //! [`ReferenceStore`] defines what each request does. In Kubernetes the store is [`Kubernetes`]; in tests it is

@@ -18,7 +18,7 @@ pub(crate) const LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// What caused a failure. Kubernetes gives a [`kube::Error`].
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why a request returned no object. The variant tells whether a write was certainly not executed, which determines
+/// Why a request returned no object. The variant reports whether a write was certainly not executed, which determines
 /// what the caller may do next. The failure does not name the object, which the caller knows. The elector's logs name
 /// the object and the verb.
 #[derive(Debug, thiserror::Error)]
