@@ -1,5 +1,5 @@
 //! A better replica takes over from a live one: the default revision comes before all others, and local replicas before
-//! remote ones.
+//! remote ones. `docs/guides/preference.md` has the permissions that direct mode needs.
 //!
 //! The ConfigMap `example-preference` names the default revision, and may change at any time:
 //!

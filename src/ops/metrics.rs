@@ -294,7 +294,9 @@ mod tests {
              serves `hustings_election_*`. Their labels are the namespace and the name of a Lease. Scrape the controller with \
              `honorLabels: true`; otherwise Prometheus renames the label `namespace` to `exported_namespace`. \
              Leases beyond `--metrics-lease-limit` share one series per metric, with `lease=\"_other\"`. It has the \
-             longest of their times, and the sum of every other value.\n\n| metric | type | labels | meaning |\n\
+             longest of their times, and the sum of every other value.\n\n\
+             [This table](guides/status.md#states-and-exit-codes) maps the states of `hustings status` to those of \
+             `hustings_leases`.\n\n| metric | type | labels | meaning |\n\
              |---|---|---|---|\n",
         );
         for (name, (kind, help, labels)) in described(&encoded()) {
