@@ -3,6 +3,9 @@
 //! It has one line of two numbers, in seconds with six decimals. The first is by the clock of `/proc/uptime`, which
 //! counts suspension and is never set. The second is by the wall clock, for people. Each renewal replaces the file
 //! atomically.
+//!
+//! The file is in memory. On a busy disk, the replacement of a file waits until its former content is written. That was
+//! seen to take longer than a renew deadline.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,20 +20,26 @@ use crate::hint::Hinted;
 /// The environment variable that names the file. No two wrappers give it the same value.
 pub(super) const VALID_UNTIL_FILE: &str = "LEADER_VALID_UNTIL_FILE";
 
+/// The directory in memory that Linux provides.
+const MEMORY: &str = "/dev/shm";
+
 /// The file, in a directory that only this user can read. Dropping the value removes the directory.
 pub(super) struct ValidityFile {
     folder: TempDir,
 }
 
 impl ValidityFile {
-    /// Creates the directory, without the file.
+    /// Creates the directory, without the file: in `TMPDIR` if that is set, else in memory, else in `/tmp`.
     ///
     /// # Errors
-    /// Fails if no directory can be created in `TMPDIR`.
+    /// Fails if no directory can be created there.
     pub(super) fn create() -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("hustings-").tempdir().context(Hinted::new(
+        let mut builder = tempfile::Builder::new();
+        let builder = builder.prefix("hustings-");
+        let in_memory = std::env::var_os("TMPDIR").is_none().then(|| builder.tempdir_in(MEMORY).ok()).flatten();
+        let folder = in_memory.map_or_else(|| builder.tempdir(), Ok).context(Hinted::new(
             format!("cannot create a directory in {}", std::env::temp_dir().display()),
-            "set TMPDIR to a writable directory, such as an emptyDir volume",
+            "set TMPDIR to a writable directory in memory, such as an emptyDir volume of the medium Memory",
         ))?;
         Ok(Self { folder })
     }

@@ -57,11 +57,7 @@ impl Wrapper {
         Self::spawn(plane, namespace, name, by_env("--default-signal=HUP", &command))
     }
 
-    /// The end of the control plane cleans up what it leaves.
-    pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, mut command: Command) -> Self {
-        if command.get_envs().all(|(name, _)| name != "TMPDIR") {
-            command.env("TMPDIR", plane.folder());
-        }
+    pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {
         Self { name: name.to_owned(), process: plane.spawn(&format!("{namespace}-{name}"), command).unwrap() }
     }
 
