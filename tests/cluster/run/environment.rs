@@ -12,7 +12,10 @@ use crate::replica::{lease, token, until};
 async fn command_finds_its_term_in_the_environment_and_its_validity_in_a_file() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("environment").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&[]));
+    let mut command =
+        super::support::command(&plane.kubeconfig(), &namespace, "one", &super::support::DIRECT, worker(&[]));
+    command.env_remove("TMPDIR");
+    let one = Wrapper::spawn(&plane, &namespace, "one", command);
     let environment = one.says("begins", 0).await["environment"].clone();
     let held = lease(&plane, &namespace, "work").await;
     assert_eq!(environment["LEADER_LEASE"], format!("{namespace}/work"));

@@ -10,6 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::replica::{hustings, json_lines, lease, until};
 
@@ -28,6 +29,8 @@ pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(20);
 pub(crate) struct Wrapper {
     pub(crate) name: String,
     pub(crate) process: Process,
+    /// Removes what a killed wrapper and guardian leave behind.
+    _files: TempDir,
 }
 
 /// The command that reports its events.
@@ -57,8 +60,13 @@ impl Wrapper {
         Self::spawn(plane, namespace, name, by_env("--default-signal=HUP", &command))
     }
 
-    pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {
-        Self { name: name.to_owned(), process: plane.spawn(&format!("{namespace}-{name}"), command).unwrap() }
+    pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, mut command: Command) -> Self {
+        let files = tempfile::tempdir_in("/dev/shm").unwrap();
+        if command.get_envs().all(|(name, _)| name != "TMPDIR") {
+            command.env("TMPDIR", files.path());
+        }
+        let process = plane.spawn(&format!("{namespace}-{name}"), command).unwrap();
+        Self { name: name.to_owned(), process, _files: files }
     }
 
     pub(crate) fn log(&self) -> String {
