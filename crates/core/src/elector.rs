@@ -187,8 +187,8 @@ impl Elector {
         if let Some(leading) = leading {
             plan.wake_at(Timer::Validity, leading.valid_until);
         }
-        let (deadline, timer) = plan.timers.next().unzip();
-        let Plan { actions, notes, .. } = plan;
+        let Plan { actions, notes, next, .. } = plan;
+        let (deadline, timer) = next.unzip();
         let (range, finished) = (self.current_range(), self.is_finished(now.moment));
         Decision { actions, leading, range, deadline, timer, notes, finished }
     }
