@@ -56,7 +56,7 @@ impl Author<'_> {
             transitions,
             session: Set::To(SessionMark::Term(stamp)),
             token: Set::To(record.next_token()),
-            preferred_holder: without(record.preferred_holder.as_ref()),
+            preferred_holder: Set::remove_if(record.preferred_holder.is_some()),
             hold: Set::remove_if(record.hold.is_some() && !is_paused(record)),
             key: self.key(record),
             leaving: Set::remove_if(record.leaving),
@@ -85,7 +85,7 @@ impl Author<'_> {
     /// Makes the Lease show the holder's current key, or none if the holder has none.
     fn key(&self, record: &LeaseRecord) -> Set<i64> {
         match self.key {
-            None => without(record.key.as_ref()),
+            None => Set::remove_if(record.key.is_some()),
             key if key == record.key => Set::Keep,
             Some(key) => Set::To(key),
         }
@@ -105,8 +105,8 @@ impl Author<'_> {
             duration_seconds: Set::To(GIVEN_UP_SECONDS),
             renew_time: Set::To(self.renew_time),
             session: Set::To(SessionMark::Open),
-            preferred_holder: without(record.preferred_holder.as_ref()),
-            key: without(record.key.as_ref()),
+            preferred_holder: Set::remove_if(record.preferred_holder.is_some()),
+            key: Set::remove_if(record.key.is_some()),
             leaving: Set::remove_if(record.leaving),
             history: Set::To(history(Ending::Released(own))),
             ..LeaseWrite::new(Purpose::Release, record)
@@ -148,10 +148,6 @@ pub(super) fn ask((record, history): (&LeaseRecord, &History), identity: &str) -
 /// The preferred holder, unless it is `identity`.
 pub(super) fn preferred_other<'a>(record: &'a LeaseRecord, identity: &str) -> Option<&'a str> {
     record.preferred_holder.as_deref().filter(|preferred| !preferred.is_empty() && *preferred != identity)
-}
-
-fn without<T, U>(current: Option<&U>) -> Set<T> {
-    if current.is_some() { Set::Remove } else { Set::Keep }
 }
 
 #[cfg(test)]
