@@ -89,9 +89,7 @@ impl Election {
             _ => None,
         };
         let refused = record.acts.transfer.clone().zip(refusal);
-        let has_ended = record.pause_has_ended(wall)
-            || record.acts.pin.as_ref().and_then(Annotation::valid).is_some_and(|pin| pin.until <= wall);
-        if refused.is_some() || has_ended {
+        if refused.is_some() || record.pause_has_ended(wall) || record.pin_has_ended(wall) {
             let event = refused.map(|(to, why)| Event::TransferRefused { to, why });
             let write = writes::end_acts(record, wall, event.as_ref());
             self.write_lease(write, event, builder);

@@ -1,8 +1,7 @@
 //! The writes of a Lease by an elector, field by field.
 
 use crate::model::{
-    Cause, Ending, History, Hold, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark, SessionStamp, Set,
-    WireTime,
+    Cause, Ending, History, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark, SessionStamp, Set, WireTime,
 };
 
 use super::attempts::is_reclaimable;
@@ -57,7 +56,7 @@ impl Author<'_> {
             session: Set::To(SessionMark::Term(stamp)),
             token: Set::To(record.next_token()),
             preferred_holder: Set::remove_if(record.preferred_holder.is_some()),
-            hold: Set::remove_if(record.hold.is_some() && !is_paused(record)),
+            hold: Set::remove_if(record.hold.is_some() && !record.is_paused()),
             key: self.key(record),
             leaving: Set::remove_if(record.leaving),
             history,
@@ -128,12 +127,6 @@ impl Author<'_> {
             }
         }
     }
-}
-
-/// Whether an administrator paused the elections of this Lease. The elector ignores the end of the pause: it must not
-/// depend on its own wall clock.
-pub(super) fn is_paused(record: &LeaseRecord) -> bool {
-    matches!(Hold::read(record.hold.as_deref()), Some(Hold::Pause(_)))
 }
 
 /// Asks the holder to hand over to `identity`. The write changes no field that counts as a sign of life.
