@@ -12,9 +12,7 @@ use super::losses::candidate_named;
 use super::member::Member;
 use super::round::writes_lease;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
-use crate::model::{
-    Annotation, CandidateKey, Exclusion, Hold, LeaseRecord, Observed, Pin, SessionMark, Transfer, WireTime,
-};
+use crate::model::{Annotation, CandidateKey, Exclusion, Hold, LeaseRecord, Pin, SessionMark, Transfer, WireTime};
 
 /// The acts in force on a Lease that this controller has already reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -79,7 +77,7 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) {
         let wall = builder.now.wall;
-        let Some(record) = self.lease.view.present().map(Observed::record) else { return };
+        let Some(record) = self.lease.view.record() else { return };
         if writes_lease(builder) || !record.enrolled {
             return;
         }

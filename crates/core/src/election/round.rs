@@ -9,7 +9,7 @@ use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Terms};
 use super::losses::HoldingPeriod;
 use super::{Action, CandidateVerdict, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
-use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Observed, Presence, Strategy};
+use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Presence, Strategy};
 
 impl Election {
     /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
@@ -21,14 +21,14 @@ impl Election {
             return finish(builder, LeaseVerdict::OutOfBounds, Vec::new());
         }
         if matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. }) {
-            if !self.members.is_empty() || matches!(self.lease.view.presence(), Presence::Lost { .. }) {
+            if !self.is_over(now) {
                 self.read_lease(&mut builder);
             }
             return finish(builder, LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
         let members = self.members.values().map(AsRef::as_ref);
-        let mut terms = Terms::new(self.lease.view.present().map(Observed::record), members, now);
+        let mut terms = Terms::new(self.lease.view.record(), members, now);
         if let Some(record) = self.lease.view.record() {
             terms.holder = self.holder_of(record);
             let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
@@ -122,8 +122,7 @@ impl Election {
     /// announcement counts only if the session on the Lease belongs to the holder's own term.
     fn is_leaving(&self) -> bool {
         let is_own_announcement = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
-        is_own_announcement
-            && self.lease.view.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
+        is_own_announcement && self.lease.view.record().is_some_and(|record| record.leaving_holder().is_some())
     }
 
     /// Whether a native holder cannot be asked to hand over: the server or the holder has just dropped the request.
@@ -134,7 +133,7 @@ impl Election {
     }
 
     fn read_lease(&self, builder: &mut DecisionBuilder) {
-        if self.may_request(builder) {
+        if may_go_on(self.backoff.until(builder.now.moment), builder) {
             builder.act(Action::ReadLease);
         }
     }
@@ -152,10 +151,6 @@ impl Election {
             self.lease.creating = true;
             builder.act(Action::CreateLease);
         }
-    }
-
-    fn may_request(&self, builder: &mut DecisionBuilder) -> bool {
-        may_go_on(self.backoff.until(builder.now.moment), builder)
     }
 
     fn may_write(&self, write: Write, builder: &mut DecisionBuilder) -> bool {

@@ -6,7 +6,7 @@ use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, determining_claims};
 use crate::election::member::Member;
 use crate::election::{Election, TransferRefusal, writes};
-use crate::model::{CandidateKey, Hold, Observed};
+use crate::model::{CandidateKey, Hold};
 
 impl Election {
     /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
@@ -50,7 +50,7 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
-            && let Some(record) = self.lease.view.present().map(Observed::record)
+            && let Some(record) = self.lease.view.record()
             && (record.preferred_holder.is_some() || candidates.terms.preferred.is_some())
         {
             self.withdraw_request(TransferRefusal::OnHold(hold.clone()), candidates, builder);
@@ -102,7 +102,7 @@ impl Election {
 
     /// Writes the strategy of a held Lease that names none or another one: electors follow the strategy on the Lease.
     pub(super) fn name_strategy(&mut self, strategy: &str, builder: &mut DecisionBuilder) {
-        if let Some(record) = self.lease.view.present().map(Observed::record)
+        if let Some(record) = self.lease.view.record()
             && record.strategy.as_deref() != Some(strategy)
             && !writes_lease(builder)
         {
