@@ -19,24 +19,16 @@ impl Election {
             return true;
         }
         let own_creation = self.lease.view.is_own_creation();
-        let is_recorded = self
-            .lease
-            .view
-            .present()
-            .is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
-        let known = self.ping_determining(is_recorded, None, candidates, builder);
-        if is_recorded || !known {
-            return is_recorded;
-        }
-        match self.lease.view.present() {
-            None => self.create_lease(builder),
-            Some(observed) => {
-                if let Some((write, event)) = writes::hold(observed.record(), hold, own_creation) {
-                    self.write_lease(write, Some(event), builder);
-                }
+        let write = self.lease.view.record().map(|record| writes::hold(record, hold, own_creation));
+        let is_recorded = matches!(write, Some(None));
+        if self.ping_determining(is_recorded, None, candidates, builder) {
+            match write {
+                None => self.create_lease(builder),
+                Some(Some((write, event))) => self.write_lease(write, Some(event), builder),
+                Some(None) => {}
             }
         }
-        false
+        is_recorded
     }
 
     /// The holder is live and left alone. Pings the candidates that determine the strategy. Withdraws a request to hand
@@ -81,10 +73,7 @@ impl Election {
         let highest = determining_claims.map(|claim| &claim.standing.binary_version).max().cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.purpose == BallotPurpose::Strategy => ballot,
-            slot => {
-                *slot = None;
-                Ballot::enter(slot, BallotPurpose::Strategy, now, &self.config)
-            }
+            slot => Ballot::enter(slot, BallotPurpose::Strategy, now, &self.config),
         };
         let lasts = if settled { self.config.validity } else { self.config.answer_lasts() };
         if now >= ballot.started.after(lasts) {
