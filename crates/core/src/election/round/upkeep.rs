@@ -126,16 +126,12 @@ impl Election {
 /// Withdraws the pings that client-go answers again and again. A candidate that this decision pings keeps its ping.
 pub(super) fn withdraw_pings(candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
     let now = builder.now.moment;
-    for withdrawal in candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)) {
-        builder.act(withdrawal);
-    }
+    builder.actions.extend(candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)));
 }
 
 /// Settles the ping of a candidate whose window has ended.
 pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
-    if let Some(read) = member.settle_ping(builder.now) {
-        builder.act(read);
-    }
+    builder.actions.extend(member.settle_ping(builder.now));
     if let Some(ping) = &member.ping {
         builder.set(Timer::PingWindow, ping.deadline);
         if let Some(until) = member.backoff.until(builder.now.moment) {
