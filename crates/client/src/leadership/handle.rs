@@ -183,9 +183,9 @@ impl Leadership {
     }
 
     /// Completes when the caller must drop the work of this term although the elector does not request that, because it
-    /// is dead or stuck. That is one `grace` after the end of the elector or of the validity. When the grace begins,
+    /// is dead or stuck. That is one stop grace after the end of the elector or of the validity. When the grace begins,
     /// the work is asked to stop.
-    pub(crate) async fn overdue(&self, term: &Term, grace: Duration) {
+    pub(crate) async fn overdue(&self, term: &Term) {
         let clock = &self.shared.clock;
         let lapsed = async {
             loop {
@@ -200,7 +200,7 @@ impl Leadership {
             () = self.ended() => {}
             () = lapsed => term.lapse(),
         }
-        clock.sleep_until(clock.now().after(grace)).await;
+        clock.sleep_until(clock.now().after(self.shared.timing.stop_grace())).await;
         term.abort();
     }
 

@@ -71,11 +71,10 @@ impl Settings {
         observers.extend(self.metrics.map(|metrics| metrics.observer(&leadership)));
         let events = self.events.take().filter(|_| self.enabled);
         observers.extend(events.map(|client| Events::observer(client, &self.namespace, &self.lease, &identity)));
-        let stop_grace = timing.stop_grace();
         if !self.enabled {
-            let (clock, shutdown) = (self.clock, self.shutdown.clone());
+            let (stop_grace, clock, shutdown) = (timing.stop_grace(), self.clock, self.shutdown.clone());
             let off = Off { identity, stop_grace, clock, publisher, observers, shutdown };
-            return Ok(Elector::new(Task::Off(Box::new(off)), stop_grace, leadership, self.shutdown));
+            return Ok(Elector::new(Task::Off(Box::new(off)), leadership, self.shutdown));
         }
         for warning in timing.warnings() {
             tracing::warn!(lease, "{warning}");
@@ -142,6 +141,6 @@ impl Settings {
             failures: Arc::default(),
             shutdown: self.shutdown.clone(),
         };
-        Ok(Elector::new(Task::Campaign(Box::new(driver)), stop_grace, leadership, self.shutdown))
+        Ok(Elector::new(Task::Campaign(Box::new(driver)), leadership, self.shutdown))
     }
 }
