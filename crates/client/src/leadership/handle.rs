@@ -13,7 +13,7 @@ use hustings_core::model::{Cause, Moment};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::leadership::range::state::{LatestTerm, Ranges};
+use crate::leadership::range::state::LatestTerm;
 use crate::leadership::shared::Shared;
 use crate::leadership::term::Term;
 
@@ -206,14 +206,6 @@ impl Leadership {
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
-    }
-
-    pub(crate) fn ranges(&self) -> &Ranges {
-        &self.shared.ranges
-    }
-
-    pub(crate) fn holders(&self) -> watch::Receiver<Option<LatestTerm>> {
-        self.holders.clone()
     }
 }
 
