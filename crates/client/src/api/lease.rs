@@ -83,7 +83,7 @@ pub fn empty_lease(namespace: &str, name: &str) -> Value {
         },
         "spec": {
             "holderIdentity": "",
-            "leaseDurationSeconds": names::CREATED_DURATION_SECONDS,
+            "leaseDurationSeconds": LeaseRecord::as_created().duration_seconds,
             "leaseTransitions": 0,
         },
     })
