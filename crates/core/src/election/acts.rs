@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Eligibility, Seat, Terms};
-use super::losses::candidate_named;
 use super::member::Member;
 use super::round::writes_lease;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
-use crate::model::{Annotation, CandidateKey, Exclusion, Hold, LeaseRecord, Pin, SessionMark, Transfer, WireTime};
+use crate::model::{Annotation, CandidateKey, Exclusion, Hold, Pin, Transfer, WireTime};
 
 /// The acts in force on a Lease that this controller has already reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,13 +22,6 @@ pub(super) struct ReportedActs {
 }
 
 impl Election {
-    /// Copies the acts that the Lease records into the terms of this decision.
-    pub(super) fn apply_acts(&self, record: &LeaseRecord, terms: &mut Terms) {
-        terms.pinned =
-            record.pin(terms.wall).map(|pin| candidate_named(&pin.candidate, &SessionMark::Absent, &self.members));
-        terms.transfer.clone_from(&record.acts.transfer);
-    }
-
     /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A
     /// controller that has just begun to lead reports every act that it finds.
     pub(super) fn report_acts(&mut self, builder: &mut DecisionBuilder) {

@@ -34,7 +34,8 @@ impl Election {
             let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
             terms.preferred = self.preferred_of(record, kind);
             terms.holder_stays = kind == CandidateKind::Native && self.holder_stays(now.moment);
-            self.apply_acts(record, &mut terms);
+            terms.pinned = record.pin(now.wall).map(|pin| self.candidate_of(&pin.candidate));
+            terms.transfer.clone_from(&record.acts.transfer);
         }
         let verdict = self.lease_verdict(&terms, &mut builder);
         self.seek_evidence(&verdict, &mut builder);
