@@ -108,6 +108,13 @@ impl<T> Annotation<T> {
     }
 }
 
+/// A value that was written parses.
+impl<T> From<T> for Annotation<T> {
+    fn from(value: T) -> Self {
+        Self::Valid(value)
+    }
+}
+
 impl LeaseRecord {
     /// The pause that is in force at `wall`, by the clock of the caller.
     pub fn pause(&self, wall: WireTime) -> Option<Hold> {
