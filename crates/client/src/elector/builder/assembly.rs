@@ -11,6 +11,7 @@ use super::{Place, Settings, UNELECTED};
 use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
 use crate::elector::campaign::{Elector, Task};
 use crate::elector::driver::Driver;
+use crate::elector::driver::asking::{Asking, FailureLog};
 use crate::elector::events::Events;
 use crate::elector::keys::Key;
 use crate::elector::off::Off;
@@ -118,8 +119,15 @@ impl Settings {
                 Arc::new(kubernetes.seeded(self.rng.next_u64()))
             }
         };
-        let driver = Driver {
+        let asking = Asking {
+            failures: FailureLog::default(),
+            clock: Arc::clone(&self.clock),
+            // Shorter than the elector's wait, so that a request is dropped before the elector sends the next one.
+            // Otherwise the next request could use another stale connection of the same pool.
+            timeout: timing.request_timeout() * 99 / 100,
             namespace: self.namespace,
+        };
+        let driver = Driver {
             config: Config {
                 identity,
                 lease_name: self.lease,
@@ -138,7 +146,7 @@ impl Settings {
             rng: self.rng,
             publisher: publisher.with_instance_lock(lock),
             observers,
-            failures: Arc::default(),
+            asking: Arc::new(asking),
             shutdown: self.shutdown.clone(),
         };
         Ok(Elector::new(Task::Campaign(Box::new(driver)), leadership, self.shutdown))
