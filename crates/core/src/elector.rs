@@ -224,7 +224,8 @@ impl Elector {
     /// The pending requests.
     fn requests(&self) -> impl Iterator<Item = &Request> {
         let of_candidate = self.candidate.as_ref().and_then(Candidate::request);
-        [self.writer.request(), self.reader.request(), of_candidate, self.claim.request()].into_iter().flatten()
+        let requests = [self.writer.request(), self.reader.request(), of_candidate, self.claim.fallback.request()];
+        requests.into_iter().flatten()
     }
 
     /// Counts a failed request. Failures during a term do not count: they say nothing about the time after it.

@@ -11,7 +11,7 @@ mod preference;
 
 use super::attempts::{is_reclaimable, names_session};
 use super::lease_history::LeaseHistory;
-use super::plan::{Plan, Request};
+use super::plan::Plan;
 use super::planning::WriteTask;
 use super::timers::Timer;
 use super::writes::preferred_other;
@@ -47,13 +47,6 @@ impl Vacancy {
             _ => lease.lifted_at().map_or(free_from, |lifted_at| free_from.max(lifted_at)),
         };
         Some(Self { found_at, free_from, is_missing: view.is_missing() })
-    }
-}
-
-impl Claiming {
-    /// The pending request.
-    pub(super) fn request(&self) -> Option<&Request> {
-        self.fallback.request()
     }
 }
 
