@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Eligibility, Seat, Terms};
+use super::eligibility::{Candidates, Eligibility, Seat};
 use super::member::Member;
 use super::round::writes_lease;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
@@ -98,7 +98,7 @@ impl Election {
         let Some(to) = candidates.terms.transfer.clone() else { return };
         let is_done = electee.is_some_and(|electee| to.includes(electee));
         let event = (!is_done).then(|| {
-            let why = candidates.terms.refusal(&to, electee, seat, candidates.members.iter().map(|member| &**member));
+            let why = candidates.refusal(&to, electee, seat);
             Event::TransferRefused { to, why }
         });
         if writes_lease(builder) {
@@ -111,20 +111,14 @@ impl Election {
     }
 }
 
-impl Terms {
+impl Candidates<'_> {
     /// Why the holder does not hand over to this candidate.
-    pub(super) fn refusal<'m>(
-        &self,
-        to: &Transfer,
-        electee: Option<&CandidateKey>,
-        seat: &Seat,
-        mut members: impl Iterator<Item = &'m Member>,
-    ) -> TransferRefusal {
+    pub(super) fn refusal(&self, to: &Transfer, electee: Option<&CandidateKey>, seat: &Seat) -> TransferRefusal {
         let Transfer::To(name) = to else { return TransferRefusal::NoOther };
-        let Some(member) = members.find(|member| *member.key.name == **name) else {
+        let Some(member) = self.members.iter().find(|member| *member.key.name == **name) else {
             return TransferRefusal::NoSuchCandidate;
         };
-        match (self.eligibility(member, seat), electee) {
+        match (self.terms.eligibility(member, seat), electee) {
             (Eligibility::Ineligible(Ineligible::Holder), _) => TransferRefusal::Holds,
             (Eligibility::Ineligible(why), _) => TransferRefusal::Ineligible(why),
             (_, Some(better)) => TransferRefusal::Outranked(better.clone()),

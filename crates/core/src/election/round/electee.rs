@@ -181,9 +181,7 @@ impl Election {
             self.ballot = None;
             if preferred.is_some() || record.preferred_holder.is_some() {
                 let to = preferred.map_or(Transfer::Any, |preferred| Transfer::To(preferred.name.to_string()));
-                let members = candidates.members.iter().map(|member| &**member);
-                let why = candidates.terms.refusal(&to, None, seat, members);
-                self.withdraw_request(why, candidates, builder);
+                self.withdraw_request(candidates.refusal(&to, None, seat), candidates, builder);
             }
         }
         outcome
