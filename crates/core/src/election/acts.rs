@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Eligibility, Seat};
 use super::member::Member;
-use super::round::writes_lease;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
 use crate::model::{Annotation, CandidateKey, Exclusion, Hold, Pin, Transfer, WireTime};
 
@@ -70,7 +69,7 @@ impl Election {
     ) {
         let wall = builder.now.wall;
         let Some(record) = self.lease.view.record() else { return };
-        if writes_lease(builder) || !record.enrolled {
+        if builder.writes_lease() || !record.enrolled {
             return;
         }
         let refusal = match (verdict, &candidates.terms.hold) {
@@ -101,7 +100,7 @@ impl Election {
             let why = candidates.refusal(&to, electee, seat);
             Event::TransferRefused { to, why }
         });
-        if writes_lease(builder) {
+        if builder.writes_lease() {
             // That write removes the transfer.
             builder.actions.extend(event.map(Action::Event));
         } else if let Some(record) = self.lease.view.record() {

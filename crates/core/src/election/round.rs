@@ -8,7 +8,7 @@ use self::upkeep::{settle, withdraw_pings};
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Terms};
 use super::losses::HoldingPeriod;
-use super::{Action, CandidateVerdict, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
+use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
 use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Presence, Strategy};
 
 impl Election {
@@ -18,13 +18,13 @@ impl Election {
         self.pass(now);
         let mut builder = DecisionBuilder::new(now, now.moment.after(self.config.requeue));
         if &*self.namespace == NODE_LEASES {
-            return finish(builder, LeaseVerdict::OutOfBounds, Vec::new());
+            return builder.finish(LeaseVerdict::OutOfBounds, Vec::new());
         }
         if matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. }) {
             if !self.is_over(now) {
                 self.read_lease(&mut builder);
             }
-            return finish(builder, LeaseVerdict::Unread, Vec::new());
+            return builder.finish(LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
         let members = self.members.values().map(AsRef::as_ref);
@@ -50,7 +50,7 @@ impl Election {
         let verdicts = self.judge(&verdict, &mut candidates, &mut builder);
         self.report_ineffective(&mut candidates, &mut builder);
         self.members = members;
-        finish(builder, verdict, verdicts)
+        builder.finish(verdict, verdicts)
     }
 
     /// Runs the election that the Lease needs, if any, and plans the write that follows. Returns the verdict, which may
@@ -166,13 +166,4 @@ fn may_go_on(until: Option<Moment>, builder: &mut DecisionBuilder) -> bool {
         builder.set(Timer::Retry, until);
     }
     until.is_none()
-}
-
-fn finish(builder: DecisionBuilder, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
-    let (deadline, timer) = builder.next();
-    Decision { deadline, timer, actions: builder.actions, lease, candidates }
-}
-
-pub(super) fn writes_lease(builder: &DecisionBuilder) -> bool {
-    builder.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
 }

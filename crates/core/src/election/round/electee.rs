@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::writes_lease;
 use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, Seat, Terms};
@@ -56,7 +55,7 @@ impl Election {
                 let why = (candidates.choice(&electee), self.known_end());
                 let (write, event) = writes::grant(lease, &electee, why, builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
-                if writes_lease(builder) {
+                if builder.writes_lease() {
                     self.conclude_transfer(Some(&electee), &seat, candidates, builder);
                 }
             }
@@ -101,7 +100,7 @@ impl Election {
             }
             let criterion = candidates.advantage(electee, holder).unwrap_or(Criterion::EmulationVersion);
             self.prefer(&holder.to_string().into(), electee, Some(criterion), builder);
-            if !writes_lease(builder) {
+            if !builder.writes_lease() {
                 return;
             }
         }
@@ -128,7 +127,7 @@ impl Election {
         };
         if let Some(electee) = electee.as_ref().filter(|electee| candidates.terms.preferred.as_ref() != Some(electee)) {
             self.prefer(holder, electee, None, builder);
-            if !writes_lease(builder) {
+            if !builder.writes_lease() {
                 return;
             }
         }

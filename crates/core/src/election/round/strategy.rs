@@ -1,6 +1,5 @@
 //! Leases that are left to other electors, because elections are paused or the strategy is not ours.
 
-use super::writes_lease;
 use crate::election::ballot::{Ballot, BallotPurpose};
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, determining_claims};
@@ -93,7 +92,7 @@ impl Election {
     pub(super) fn name_strategy(&mut self, strategy: &str, builder: &mut DecisionBuilder) {
         if let Some(record) = self.lease.view.record()
             && record.strategy.as_deref() != Some(strategy)
-            && !writes_lease(builder)
+            && !builder.writes_lease()
         {
             self.write_lease(writes::name_strategy(record, strategy), None, builder);
         }

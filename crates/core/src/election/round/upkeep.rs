@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::writes_lease;
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::Candidates;
 use crate::election::member::Member;
@@ -21,7 +20,7 @@ impl Election {
     ) {
         let now = builder.now.moment;
         let Some(observed) = self.lease.view.present() else { return };
-        if observed.record().enrolled || candidates.members.is_empty() || writes_lease(builder) {
+        if observed.record().enrolled || candidates.members.is_empty() || builder.writes_lease() {
             return;
         }
         let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
@@ -44,7 +43,7 @@ impl Election {
         };
         if let Some(record) = self.lease.view.record()
             && record.is_open()
-            && !writes_lease(builder)
+            && !builder.writes_lease()
         {
             self.write_lease(writes::unmark(record), None, builder);
         }
