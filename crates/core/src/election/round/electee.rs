@@ -157,8 +157,9 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) -> BallotResult {
         let now = builder.now.moment;
-        let Some(record) = self.lease.view.record().cloned() else { return BallotResult::Open };
+        let Some(record) = self.lease.view.record() else { return BallotResult::Open };
         let preferred = candidates.terms.preferred.clone();
+        let is_asked = preferred.is_some() || record.preferred_holder.is_some();
         let unchanged_since = self.request_unchanged_since(candidates, now);
         let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();
         let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
@@ -178,7 +179,7 @@ impl Election {
         let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
         if outcome == BallotResult::Closed(None) {
             self.ballot = None;
-            if preferred.is_some() || record.preferred_holder.is_some() {
+            if is_asked {
                 let to = preferred.map_or(Transfer::Any, |preferred| Transfer::To(preferred.name.to_string()));
                 self.withdraw_request(candidates.refusal(&to, None, seat), candidates, builder);
             }
