@@ -187,8 +187,8 @@ impl Elector {
         if let Some(leading) = leading {
             plan.wake_at(Timer::Validity, leading.valid_until);
         }
-        let (deadline, timer) = plan.timers.next().unzip();
-        let Plan { actions, notes, .. } = plan;
+        let Plan { actions, notes, next, .. } = plan;
+        let (deadline, timer) = next.unzip();
         let (range, finished) = (self.current_range(), self.is_finished(now.moment));
         Decision { actions, leading, range, deadline, timer, notes, finished }
     }
@@ -224,7 +224,8 @@ impl Elector {
     /// The pending requests.
     fn requests(&self) -> impl Iterator<Item = &Request> {
         let of_candidate = self.candidate.as_ref().and_then(Candidate::request);
-        [self.writer.request(), self.reader.request(), of_candidate, self.claim.request()].into_iter().flatten()
+        let requests = [self.writer.request(), self.reader.request(), of_candidate, self.claim.fallback.request()];
+        requests.into_iter().flatten()
     }
 
     /// Counts a failed request. Failures during a term do not count: they say nothing about the time after it.

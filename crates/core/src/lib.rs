@@ -77,4 +77,3 @@ pub mod elector;
 pub mod model;
 pub mod ranking;
 pub mod stand_in;
-mod timers;

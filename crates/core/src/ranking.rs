@@ -83,21 +83,15 @@ impl Rank {
 
     /// The first criterion in which the two differ; `None` if they do not differ.
     pub fn criterion(&self, other: &Self) -> Option<Criterion> {
-        if self.priority != other.priority {
-            Some(Criterion::Priority)
-        } else if self.emulation_version != other.emulation_version {
-            Some(Criterion::EmulationVersion)
-        } else if self.binary_version != other.binary_version {
-            Some(Criterion::BinaryVersion)
-        } else if self.creation_time != other.creation_time {
-            Some(Criterion::CreationTime)
-        } else if self.key.name != other.key.name {
-            Some(Criterion::Name)
-        } else if self.key.kind != other.key.kind {
-            Some(Criterion::Kind)
-        } else {
-            None
-        }
+        let criteria = [
+            (Criterion::Priority, self.priority != other.priority),
+            (Criterion::EmulationVersion, self.emulation_version != other.emulation_version),
+            (Criterion::BinaryVersion, self.binary_version != other.binary_version),
+            (Criterion::CreationTime, self.creation_time != other.creation_time),
+            (Criterion::Name, self.key.name != other.key.name),
+            (Criterion::Kind, self.key.kind != other.key.kind),
+        ];
+        criteria.into_iter().find_map(|(criterion, differs)| differs.then_some(criterion))
     }
 
     /// The order by priority and versions alone.

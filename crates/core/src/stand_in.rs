@@ -181,7 +181,7 @@ impl StandIn {
     }
 
     /// Decides what to do now.
-    pub fn decide(&mut self, now: Now) -> Decision {
+    pub fn decide(&self, now: Now) -> Decision {
         let elector = self.elector(now.moment);
         let write = self.write(now, &elector).filter(|_| self.leads && self.stands_in);
         let elects = self.leads

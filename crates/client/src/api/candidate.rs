@@ -88,25 +88,13 @@ impl ReadCandidate {
         let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
         let spec = &object["spec"];
         let optional = |field| text(spec, field).map(cut);
-        let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
         let record = CandidateRecord {
-            kind: CandidateKind::Hustings,
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-            resource_version: resource_version(&metadata),
-            creation_time: created.map(WireTime::from_micros).unwrap_or_default(),
-            owned: metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
             pod: metadata.owner_references.iter().flatten().find_map(pod_of),
-            lease_name: owned(spec, "leaseName"),
-            binary_version: owned(spec, "binaryVersion"),
             emulation_version: optional("emulationVersion"),
             strategy: optional("strategy"),
             priority: signed(spec, "priority"),
-            ping_time: time(spec, "pingTime"),
-            renew_time: time(spec, "renewTime"),
             lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
             session: annotation_text(&metadata, names::SESSION).map(cut),
-            acts: candidate_acts(&metadata),
             status: RecordedStatus {
                 state: status.state.as_deref().and_then(read_state),
                 message: cut(&status.message),
@@ -117,8 +105,28 @@ impl ReadCandidate {
                 responsive: read_condition(&status.conditions, "Responsive"),
                 leading: read_condition(&status.conditions, "Leading"),
             },
+            ..common_fields(CandidateKind::Hustings, &metadata, spec)
         };
         Self { metadata, record, status }
+    }
+}
+
+/// The fields that candidates of both APIs have in the same form.
+pub(super) fn common_fields(kind: CandidateKind, metadata: &ObjectMeta, spec: &Value) -> CandidateRecord {
+    let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
+    CandidateRecord {
+        kind,
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        resource_version: resource_version(metadata),
+        creation_time: created.map(WireTime::from_micros).unwrap_or_default(),
+        owned: metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
+        lease_name: owned(spec, "leaseName"),
+        binary_version: owned(spec, "binaryVersion"),
+        ping_time: time(spec, "pingTime"),
+        renew_time: time(spec, "renewTime"),
+        acts: candidate_acts(metadata),
+        ..CandidateRecord::default()
     }
 }
 

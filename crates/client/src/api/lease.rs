@@ -83,7 +83,7 @@ pub fn empty_lease(namespace: &str, name: &str) -> Value {
         },
         "spec": {
             "holderIdentity": "",
-            "leaseDurationSeconds": names::CREATED_DURATION_SECONDS,
+            "leaseDurationSeconds": LeaseRecord::as_created().duration_seconds,
             "leaseTransitions": 0,
         },
     })
@@ -160,11 +160,7 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
 /// crashes when it elects for a Lease with a null holder. So this function never writes a copy beside a null holder. It
 /// never invents a strategy: without one, it does not copy the preferred holder.
 fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &LeaseRecord) {
-    let strategy = match &write.strategy {
-        Set::Keep => current.strategy.as_ref(),
-        Set::To(strategy) => Some(strategy),
-        Set::Remove => None,
-    };
+    let strategy = write.strategy.applied_to(current.strategy.as_ref());
     set(spec, "strategy", &write.strategy, |strategy| json!(strategy));
     match (&write.preferred_holder, strategy) {
         (Set::To(holder), Some(strategy)) => {

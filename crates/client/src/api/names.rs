@@ -52,10 +52,6 @@ pub const STAND_IN: &str = "hustings.io/stand-in";
 /// Candidate annotation: the duration of a Lease that this candidate holds, in seconds.
 pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 
-/// The duration, in seconds, with which every writer creates a Lease. The new Lease is empty, and counts as held until
-/// it expires.
-pub const CREATED_DURATION_SECONDS: u32 = 15;
-
 /// The longest name of an object.
 pub(crate) const LONGEST_NAME: usize = 253;
 

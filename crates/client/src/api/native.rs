@@ -5,17 +5,16 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{CandidateKind, CandidateRecord, WireTime};
+use hustings_core::model::{CandidateKind, CandidateRecord};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicResourceScope;
 use kube::{Client, Resource};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::acts::candidate_acts;
-use super::candidate::{LeaseCandidateStatus, ReadCandidate};
+use super::candidate::{LeaseCandidateStatus, ReadCandidate, common_fields};
 use super::names;
-use super::reading::{cut, metadata, owned, resource_version, text, time};
+use super::reading::{cut, metadata, text};
 
 /// A version of the API `coordination.k8s.io` that serves LeaseCandidates. [`discover`](Self::discover) finds the
 /// version that a server serves.
@@ -73,22 +72,10 @@ impl ReadNativeCandidate {
         let metadata = metadata(&mut object);
         let spec = &object["spec"];
         let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
-        let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
         let record = CandidateRecord {
-            kind: CandidateKind::Native,
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-            resource_version: resource_version(&metadata),
-            creation_time: created.map(WireTime::from_micros).unwrap_or_default(),
-            owned: metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
-            lease_name: owned(spec, "leaseName"),
-            binary_version: owned(spec, "binaryVersion"),
             emulation_version: some("emulationVersion"),
             strategy: some("strategy"),
-            ping_time: time(spec, "pingTime"),
-            renew_time: time(spec, "renewTime"),
-            acts: candidate_acts(&metadata),
-            ..CandidateRecord::default()
+            ..common_fields(CandidateKind::Native, &metadata, spec)
         };
         Self { metadata, record }
     }
@@ -142,6 +129,7 @@ mod tests {
     use std::convert::Infallible;
 
     use http::{Request, Response};
+    use hustings_core::model::WireTime;
     use kube::client::Body;
     use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! An elector before it starts, a running campaign, and work that runs in each term.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use hustings_core::model::Cause;
@@ -18,7 +17,6 @@ use crate::work::panics::as_work;
 /// An elector that is ready to start.
 pub struct Elector {
     task: Task,
-    pub(crate) stop_grace: Duration,
     leadership: Leadership,
     shutdown: CancellationToken,
 }
@@ -56,13 +54,8 @@ pub enum CampaignError {
 }
 
 impl Elector {
-    pub(crate) const fn new(
-        task: Task,
-        stop_grace: Duration,
-        leadership: Leadership,
-        shutdown: CancellationToken,
-    ) -> Self {
-        Self { task, stop_grace, leadership, shutdown }
+    pub(crate) const fn new(task: Task, leadership: Leadership, shutdown: CancellationToken) -> Self {
+        Self { task, leadership, shutdown }
     }
 
     /// Returns a handle for checking whether this process leads. You may share it before the elector starts.
@@ -108,7 +101,6 @@ impl Elector {
     where
         F: Future<Output = ()>,
     {
-        let grace = self.stop_grace;
         let campaign = self.start();
         let leadership = campaign.leadership();
         let mut former = None;
@@ -119,7 +111,7 @@ impl Elector {
                 let ended = tokio::select! {
                     biased;
                     () = term.aborted() => Ok(()),
-                    () = leadership.overdue(&term, grace) => Ok(()),
+                    () = leadership.overdue(&term) => Ok(()),
                     ended = work => ended,
                 };
                 if let Err(panic) = ended {

@@ -8,11 +8,11 @@
 //! - The task cannot fail silently. However it ends, it drops the [`Publisher`]. From then on every reader finds that
 //!   this process does not lead.
 
-mod asking;
+pub(crate) mod asking;
 
 use std::sync::Arc;
 
-use asking::{Asking, FailureLog};
+use asking::Asking;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
@@ -30,7 +30,6 @@ use crate::store::{Store, reply_of};
 
 /// Everything that the task needs.
 pub(crate) struct Driver {
-    pub(crate) namespace: String,
     pub(crate) config: Config,
     /// `None` in direct mode.
     pub(crate) nomination: Option<Box<Nomination>>,
@@ -41,7 +40,7 @@ pub(crate) struct Driver {
     pub(crate) rng: Box<dyn Rng + Send>,
     pub(crate) publisher: Publisher,
     pub(crate) observers: Observers,
-    pub(crate) failures: Arc<FailureLog>,
+    pub(crate) asking: Arc<Asking>,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -119,12 +118,13 @@ impl Driver {
 
     fn watches(&self) -> BoxStream<'static, Observation> {
         let source = Source::Watch;
-        let lease = self.store.watch_lease(&self.namespace, &self.config.lease_name).map(move |lease| match lease {
-            Some(record) => Observation::Lease { record, source },
-            None => Observation::LeaseMissing { source },
-        });
+        let lease =
+            self.store.watch_lease(&self.asking.namespace, &self.config.lease_name).map(move |lease| match lease {
+                Some(record) => Observation::Lease { record, source },
+                None => Observation::LeaseMissing { source },
+            });
         let Some(nomination) = &self.nomination else { return lease.boxed() };
-        let candidate = self.store.watch_candidate(&self.namespace, &nomination.name);
+        let candidate = self.store.watch_candidate(&self.asking.namespace, &nomination.name);
         let candidate = candidate.map(move |candidate| match candidate {
             Some(record) => Observation::Candidate { record, source },
             None => Observation::CandidateMissing { source },
@@ -146,7 +146,7 @@ impl Driver {
             _ => {}
         }
         let request = action.request(&self.config, self.nomination.as_deref(), current)?;
-        let (store, asking, observers) = (Arc::clone(&self.store), self.asking(), self.observers.clone());
+        let (store, asking, observers) = (Arc::clone(&self.store), Arc::clone(&self.asking), self.observers.clone());
         Some(
             async move {
                 let sent = asking.clock.now();
@@ -176,17 +176,6 @@ impl Driver {
             if current.is_some() {
                 observer.began(lease_uid);
             }
-        }
-    }
-
-    fn asking(&self) -> Asking {
-        Asking {
-            failures: Arc::clone(&self.failures),
-            clock: Arc::clone(&self.clock),
-            // Shorter than the elector's wait, so that this request is dropped before the elector sends the next one.
-            // Otherwise the next request could use another stale connection of the same pool.
-            timeout: self.config.timing.request_timeout() * 99 / 100,
-            namespace: self.namespace.clone(),
         }
     }
 

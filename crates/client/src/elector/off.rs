@@ -168,7 +168,7 @@ mod tests {
     async fn work_that_never_stops_delays_the_shutdown_by_its_grace_and_no_longer() {
         let store = MemoryStore::new();
         let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
-        let grace = elector.stop_grace;
+        let grace = elector.leadership().timing().stop_grace();
         let campaign = elector.start();
         let term = campaign.leadership().wait_until_leader().await.unwrap();
         let _work = term.begin_work().unwrap();

@@ -13,7 +13,7 @@ use hustings_core::model::{Cause, Moment};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::leadership::range::state::{LatestTerm, Ranges};
+use crate::leadership::range::state::LatestTerm;
 use crate::leadership::shared::Shared;
 use crate::leadership::term::Term;
 
@@ -183,9 +183,9 @@ impl Leadership {
     }
 
     /// Completes when the caller must drop the work of this term although the elector does not request that, because it
-    /// is dead or stuck. That is one `grace` after the end of the elector or of the validity. When the grace begins,
+    /// is dead or stuck. That is one stop grace after the end of the elector or of the validity. When the grace begins,
     /// the work is asked to stop.
-    pub(crate) async fn overdue(&self, term: &Term, grace: Duration) {
+    pub(crate) async fn overdue(&self, term: &Term) {
         let clock = &self.shared.clock;
         let lapsed = async {
             loop {
@@ -200,20 +200,12 @@ impl Leadership {
             () = self.ended() => {}
             () = lapsed => term.lapse(),
         }
-        clock.sleep_until(clock.now().after(grace)).await;
+        clock.sleep_until(clock.now().after(self.shared.timing.stop_grace())).await;
         term.abort();
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
-    }
-
-    pub(crate) fn ranges(&self) -> &Ranges {
-        &self.shared.ranges
-    }
-
-    pub(crate) fn holders(&self) -> watch::Receiver<Option<LatestTerm>> {
-        self.holders.clone()
     }
 }
 

@@ -74,7 +74,7 @@ impl Leadership {
     /// Returns the range of the last term that this process led, whether or not it still leads. `None` if it never led.
     pub fn range(&self) -> Option<TimeRange> {
         let wall = self.clock().wall();
-        Some(match self.ranges().lock().range? {
+        Some(match self.shared.ranges.lock().range? {
             Owned::Always => TimeRange::ALWAYS,
             Owned::Range(range) => {
                 let fails_open_until = range.fails_open_until.filter(|_| wall >= range.end);
@@ -94,7 +94,7 @@ impl Leadership {
     /// always returns true.
     pub fn contains(&self, instant: Timestamp) -> bool {
         let instant = WireTime::from_micros(instant.as_microsecond());
-        let mut state = self.ranges().lock();
+        let mut state = self.shared.ranges.lock();
         // Read the clock under the lock, so that it is not later than the clock of the next decision.
         let wall = self.clock().wall();
         let is_own = match state.range {
@@ -114,7 +114,7 @@ impl Leadership {
     /// Whether the range continues after its end because no other replica is known to have taken over. Alert on it.
     pub fn failing_open(&self) -> bool {
         let wall = self.clock().wall();
-        let range = self.ranges().lock().range;
+        let range = self.shared.ranges.lock().range;
         let Some(Owned::Range(Range { end, fails_open_until: Some(until), .. })) = range else { return false };
         (end..until).contains(&wall)
     }
@@ -132,7 +132,7 @@ impl Leadership {
     /// - events that cannot be distinguished from that: the Lease was deleted, was granted to another replica in
     ///   between, or is held by a new process of the same name.
     pub fn holder_changes(&self) -> impl Stream<Item = HolderChange> + Send + use<> {
-        let state = (self.holders(), None::<LatestTerm>);
+        let state = (self.holders.clone(), None::<LatestTerm>);
         futures::stream::unfold(state, |(mut holders, former)| async move {
             let known = former.as_ref().map(|latest| latest.change);
             let is_change =

@@ -3,7 +3,6 @@
 //! The rules that must hold: a write begins only if it ends before the validity of its term. The elector gives a term
 //! up only when no write is under way. A term that ends in any other way ends its writes.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hustings_core::elector::Timing;
@@ -28,7 +27,7 @@ impl Leadership {
     pub(crate) fn write_until(&self, deadline: Duration) -> Option<Moment> {
         // Load first, as in `remaining`. The one reading also starts the deadline, so that the write ends before the
         // validity.
-        let valid_until = Moment::from_micros(self.shared.valid_until_micros.load(Ordering::SeqCst));
+        let valid_until = self.shared.valid_until();
         let until = self.shared.clock.now().after(deadline);
         (until < valid_until).then_some(until)
     }

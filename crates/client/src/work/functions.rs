@@ -176,12 +176,11 @@ impl Functions {
     /// Fails if the elector's task panicked or was aborted.
     pub async fn run(self) -> Result<(), CampaignError> {
         let Self { elector, functions } = self;
-        let grace = elector.stop_grace;
         let campaign = elector.start();
         let leadership = campaign.leadership();
         let mut former = None;
         while let Some(term) = leadership.next_term(former.as_ref()).await {
-            Running::start(&functions, &leadership, term.clone()).finish(grace).await;
+            Running::start(&functions, &leadership, term.clone()).finish().await;
             former = Some(term);
         }
         campaign.ended().await
@@ -204,9 +203,9 @@ impl<'a> Running<'a> {
     }
 
     /// Waits until all functions have ended or their grace is over. Aborts those that still run.
-    async fn finish(mut self, grace: Duration) {
+    async fn finish(mut self) {
         let (leadership, term) = (self.leadership, self.term.clone());
-        let mut overdue = pin!(leadership.overdue(&term, grace));
+        let mut overdue = pin!(leadership.overdue(&term));
         loop {
             tokio::select! {
                 biased;

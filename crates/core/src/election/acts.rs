@@ -7,14 +7,10 @@
 use std::sync::Arc;
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Eligibility, Seat, Terms};
-use super::losses::candidate_named;
+use super::eligibility::{Candidates, Eligibility, Seat};
 use super::member::Member;
-use super::round::writes_lease;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
-use crate::model::{
-    Annotation, CandidateKey, Exclusion, Hold, LeaseRecord, Observed, Pin, SessionMark, Transfer, WireTime,
-};
+use crate::model::{Annotation, CandidateKey, Exclusion, Hold, Pin, Transfer, WireTime};
 
 /// The acts in force on a Lease that this controller has already reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,13 +21,6 @@ pub(super) struct ReportedActs {
 }
 
 impl Election {
-    /// Copies the acts that the Lease records into the terms of this decision.
-    pub(super) fn apply_acts(&self, record: &LeaseRecord, terms: &mut Terms) {
-        terms.pinned =
-            record.pin(terms.wall).map(|pin| candidate_named(&pin.candidate, &SessionMark::Absent, &self.members));
-        terms.transfer.clone_from(&record.acts.transfer);
-    }
-
     /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A
     /// controller that has just begun to lead reports every act that it finds.
     pub(super) fn report_acts(&mut self, builder: &mut DecisionBuilder) {
@@ -79,8 +68,8 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) {
         let wall = builder.now.wall;
-        let Some(record) = self.lease.view.present().map(Observed::record) else { return };
-        if writes_lease(builder) || !record.enrolled {
+        let Some(record) = self.lease.view.record() else { return };
+        if builder.writes_lease() || !record.enrolled {
             return;
         }
         let refusal = match (verdict, &candidates.terms.hold) {
@@ -89,9 +78,7 @@ impl Election {
             _ => None,
         };
         let refused = record.acts.transfer.clone().zip(refusal);
-        let has_ended = record.pause_has_ended(wall)
-            || record.acts.pin.as_ref().and_then(Annotation::valid).is_some_and(|pin| pin.until <= wall);
-        if refused.is_some() || has_ended {
+        if refused.is_some() || record.pause_has_ended(wall) || record.pin_has_ended(wall) {
             let event = refused.map(|(to, why)| Event::TransferRefused { to, why });
             let write = writes::end_acts(record, wall, event.as_ref());
             self.write_lease(write, event, builder);
@@ -110,10 +97,10 @@ impl Election {
         let Some(to) = candidates.terms.transfer.clone() else { return };
         let is_done = electee.is_some_and(|electee| to.includes(electee));
         let event = (!is_done).then(|| {
-            let why = candidates.terms.refusal(&to, electee, seat, candidates.members.iter().map(|member| &**member));
+            let why = candidates.refusal(&to, electee, seat);
             Event::TransferRefused { to, why }
         });
-        if writes_lease(builder) {
+        if builder.writes_lease() {
             // That write removes the transfer.
             builder.actions.extend(event.map(Action::Event));
         } else if let Some(record) = self.lease.view.record() {
@@ -123,20 +110,14 @@ impl Election {
     }
 }
 
-impl Terms {
+impl Candidates<'_> {
     /// Why the holder does not hand over to this candidate.
-    pub(super) fn refusal<'m>(
-        &self,
-        to: &Transfer,
-        electee: Option<&CandidateKey>,
-        seat: &Seat,
-        mut members: impl Iterator<Item = &'m Member>,
-    ) -> TransferRefusal {
+    pub(super) fn refusal(&self, to: &Transfer, electee: Option<&CandidateKey>, seat: &Seat) -> TransferRefusal {
         let Transfer::To(name) = to else { return TransferRefusal::NoOther };
-        let Some(member) = members.find(|member| *member.key.name == **name) else {
+        let Some(member) = self.members.iter().find(|member| *member.key.name == **name) else {
             return TransferRefusal::NoSuchCandidate;
         };
-        match (self.eligibility(member, seat), electee) {
+        match (self.terms.eligibility(member, seat), electee) {
             (Eligibility::Ineligible(Ineligible::Holder), _) => TransferRefusal::Holds,
             (Eligibility::Ineligible(why), _) => TransferRefusal::Ineligible(why),
             (_, Some(better)) => TransferRefusal::Outranked(better.clone()),

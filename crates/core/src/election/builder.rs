@@ -1,6 +1,6 @@
 //! A decision under construction.
 
-use super::{Action, Timer};
+use super::{Action, CandidateVerdict, Decision, LeaseVerdict, Timer};
 use crate::model::{Moment, Now};
 
 /// The actions so far, and the timer that expires first.
@@ -28,8 +28,13 @@ impl DecisionBuilder {
         }
     }
 
-    /// The timer that expires first, and when it does.
-    pub(super) const fn next(&self) -> (Moment, Timer) {
-        self.next
+    /// Whether the decision writes or creates the Lease.
+    pub(super) fn writes_lease(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
+    }
+
+    pub(super) fn finish(self, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
+        let (deadline, timer) = self.next;
+        Decision { actions: self.actions, deadline, timer, lease, candidates }
     }
 }

@@ -130,17 +130,12 @@ impl Election {
     /// Records the Pod that a read returned; `None` if it is gone.
     pub(super) fn observe_pod(&mut self, pod: Option<&PodRecord>, now: Moment) {
         let Some((record, candidate)) = self.silent_holder() else { return };
-        let verdict = pod.ok_or(Doubt::PodMissing).and_then(|pod| {
-            is_pod_of(record, candidate, pod)?;
-            Ok((pod.node.as_deref().map(Into::into), has_terminated(record, pod)))
-        });
-        match verdict {
-            Ok((node, termination)) => {
-                self.holder_watch.node = node;
-                self.judge_evidence(termination, now);
-            }
-            Err(doubt) => self.judge_evidence(Err(doubt), now),
+        let own = pod.ok_or(Doubt::PodMissing).and_then(|pod| is_pod_of(record, candidate, pod).map(|()| pod));
+        let termination = own.and_then(|pod| has_terminated(record, pod));
+        if let Ok(pod) = own {
+            self.holder_watch.node = pod.node.as_deref().map(Into::into);
         }
+        self.judge_evidence(termination, now);
     }
 
     /// Records the Node that a read returned; `None` if it is gone. A missing Node proves nothing: no administrator has

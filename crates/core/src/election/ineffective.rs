@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Config;
 use super::backoff::Backoff;
-use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose, SessionMark, Set};
+use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose};
 
 /// A kind of write by a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,29 +144,22 @@ impl IneffectiveWrites {
 /// policy that changes only a duration, for example, is no reason to repeat the write.
 fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
     let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol | Purpose::Act);
-    let session = Some(&answer.session).filter(|session| **session != SessionMark::Absent);
-    let shown = [
-        ("field spec.holderIdentity", shows(&write.holder, answer.holder.as_ref())),
-        ("annotation hustings.io/preferred-holder", shows(&write.preferred_holder, answer.preferred_holder.as_ref())),
-        ("annotation hustings.io/session", shows(&write.session, session)),
-        ("annotation hustings.io/hold", !reads_hold || shows(&write.hold, answer.hold.as_ref())),
-        ("annotation hustings.io/transfer", shows(&write.transfer, answer.acts.transfer.as_ref())),
-        ("annotation hustings.io/strategy", !reads_hold || shows(&write.strategy, answer.strategy.as_ref())),
+    let written = write.applied_to(answer, answer.resource_version);
+    let lost = [
+        ("field spec.holderIdentity", written.holder != answer.holder),
+        ("annotation hustings.io/preferred-holder", written.preferred_holder != answer.preferred_holder),
+        ("annotation hustings.io/session", written.session != answer.session),
+        ("annotation hustings.io/hold", reads_hold && written.hold != answer.hold),
+        ("annotation hustings.io/transfer", written.acts.transfer != answer.acts.transfer),
+        ("annotation hustings.io/strategy", reads_hold && written.strategy != answer.strategy),
     ];
-    shown.into_iter().find_map(|(name, is_shown)| (!is_shown).then_some(name))
-}
-
-fn shows<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
-    match set {
-        Set::Keep => true,
-        Set::To(to) => value == Some(to),
-        Set::Remove => value.is_none(),
-    }
+    lost.into_iter().find_map(|(name, is_lost)| is_lost.then_some(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{SessionMark, Set};
 
     const LOST: Option<&str> = Some("it");
 

@@ -8,8 +8,8 @@ use self::upkeep::{settle, withdraw_pings};
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Terms};
 use super::losses::HoldingPeriod;
-use super::{Action, CandidateVerdict, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
-use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Observed, Presence, Strategy};
+use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
+use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Presence, Strategy};
 
 impl Election {
     /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
@@ -18,23 +18,24 @@ impl Election {
         self.pass(now);
         let mut builder = DecisionBuilder::new(now, now.moment.after(self.config.requeue));
         if &*self.namespace == NODE_LEASES {
-            return finish(builder, LeaseVerdict::OutOfBounds, Vec::new());
+            return builder.finish(LeaseVerdict::OutOfBounds, Vec::new());
         }
         if matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. }) {
-            if !self.members.is_empty() || matches!(self.lease.view.presence(), Presence::Lost { .. }) {
+            if !self.is_over(now) {
                 self.read_lease(&mut builder);
             }
-            return finish(builder, LeaseVerdict::Unread, Vec::new());
+            return builder.finish(LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
         let members = self.members.values().map(AsRef::as_ref);
-        let mut terms = Terms::new(self.lease.view.present().map(Observed::record), members, now);
+        let mut terms = Terms::new(self.lease.view.record(), members, now);
         if let Some(record) = self.lease.view.record() {
             terms.holder = self.holder_of(record);
             let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
             terms.preferred = self.preferred_of(record, kind);
             terms.holder_stays = kind == CandidateKind::Native && self.holder_stays(now.moment);
-            self.apply_acts(record, &mut terms);
+            terms.pinned = record.pin(now.wall).map(|pin| self.candidate_of(&pin.candidate));
+            terms.transfer.clone_from(&record.acts.transfer);
         }
         let verdict = self.lease_verdict(&terms, &mut builder);
         self.seek_evidence(&verdict, &mut builder);
@@ -49,7 +50,7 @@ impl Election {
         let verdicts = self.judge(&verdict, &mut candidates, &mut builder);
         self.report_ineffective(&mut candidates, &mut builder);
         self.members = members;
-        finish(builder, verdict, verdicts)
+        builder.finish(verdict, verdicts)
     }
 
     /// Runs the election that the Lease needs, if any, and plans the write that follows. Returns the verdict, which may
@@ -122,8 +123,7 @@ impl Election {
     /// announcement counts only if the session on the Lease belongs to the holder's own term.
     fn is_leaving(&self) -> bool {
         let is_own_announcement = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
-        is_own_announcement
-            && self.lease.view.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
+        is_own_announcement && self.lease.view.record().is_some_and(|record| record.leaving_holder().is_some())
     }
 
     /// Whether a native holder cannot be asked to hand over: the server or the holder has just dropped the request.
@@ -134,7 +134,7 @@ impl Election {
     }
 
     fn read_lease(&self, builder: &mut DecisionBuilder) {
-        if self.may_request(builder) {
+        if may_go_on(self.backoff.until(builder.now.moment), builder) {
             builder.act(Action::ReadLease);
         }
     }
@@ -154,10 +154,6 @@ impl Election {
         }
     }
 
-    fn may_request(&self, builder: &mut DecisionBuilder) -> bool {
-        may_go_on(self.backoff.until(builder.now.moment), builder)
-    }
-
     fn may_write(&self, write: Write, builder: &mut DecisionBuilder) -> bool {
         let now = builder.now.moment;
         may_go_on(self.backoff.until(now).max(self.ineffective.until(write, now)), builder)
@@ -170,13 +166,4 @@ fn may_go_on(until: Option<Moment>, builder: &mut DecisionBuilder) -> bool {
         builder.set(Timer::Retry, until);
     }
     until.is_none()
-}
-
-fn finish(builder: DecisionBuilder, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
-    let (deadline, timer) = builder.next();
-    Decision { deadline, timer, actions: builder.actions, lease, candidates }
-}
-
-pub(super) fn writes_lease(builder: &DecisionBuilder) -> bool {
-    builder.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
 }

@@ -215,22 +215,20 @@ impl Election {
             // Another client may have written what our writes lost.
             self.ineffective.note(Write::Enrol, None, now.moment, &self.config);
         }
-        if self.config.evidence.pods && before.as_ref().is_none_or(|before| !before.is_same_record(record)) {
-            let is_renewal = before.as_ref().is_some_and(|before| before.is_renewed_by(record));
+        let is_changed = before.as_ref().is_none_or(|before| !before.is_same_record(record));
+        if self.config.evidence.pods && is_changed {
             let changed_at = observed.changed_at();
-            if is_renewal {
-                self.holder_watch.renewed(changed_at);
-            } else {
-                self.holder_watch = HolderWatch::begun(before.as_ref().map(|_| changed_at));
+            match &before {
+                Some(before) if before.is_renewed_by(record) => self.holder_watch.renewed(changed_at),
+                before => self.holder_watch = HolderWatch::begun(before.as_ref().map(|_| changed_at)),
             }
         }
-        if self.holding_period.is_none() || before.is_none_or(|before| !before.is_same_record(observed.record())) {
+        if self.holding_period.is_none() || is_changed {
             let former = self.holding_period.take();
-            self.holding_period =
-                Some(HoldingPeriod::follow(former, observed.record(), &mut self.members, now, &self.config));
+            self.holding_period = Some(HoldingPeriod::follow(former, record, &mut self.members, now, &self.config));
         }
         if let Some(period) = &mut self.holding_period {
-            period.observe_request(observed.record(), &self.members);
+            period.observe_request(record, &self.members);
         }
     }
 

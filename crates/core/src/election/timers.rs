@@ -1,57 +1,38 @@
-//! The timers of an election: what each one waits for.
-//!
-//! A decision sets the timers that apply, and names the one that expires first.
-//!
-//! | timer | set by | runs for |
-//! |---|---|---|
-//! | `Requeue` | every decision | `requeue`: no Lease is forgotten, even if an observation is lost |
-//! | `Expiry` | a Lease that is held, or that counts as held | the rest of its duration; then it is granted |
-//! | `EarlyPings` | the same | until the successor has just enough time to answer before the expiry |
-//! | `Evidence` | a Lease in a term, with evidence switched on | a quarter more than the usual interval between two renewals, then `evidence.interval`: the Pod of a silent holder is read |
-//! | `PingWindow` | a ping | `window`: later answers do not count in this election |
-//! | `ElectionWindow` | a running election | `window`, twice: then it closes, or pings the remaining candidates |
-//! | `Settling` | a free Lease | `settling` from the first candidate, so that replicas that start together take part |
-//! | `RepeatedPing` | a request to hand over | `window`, then doubled intervals: the preferred holder must stay live |
-//! | `IgnoredRequest` | the same | `ignored_after`: then one event reports the holder |
-//! | `UnlabelledLease` | a Lease that the watch does not show | `requeue` from its last read |
-//! | `Validity` | a candidate without an owner | `validity`: then it is pinged, and later deleted |
-//! | `DampingEnd` | a damped candidate | the rest of its damping: its rank changes |
-//! | `ActEnd` | a pause, a pin or an exclusion with an end | until that time by the wall clock; then it no longer counts |
-//! | `StatusRest` | a new verdict | `status_rest`: a status that lasts is written |
-//! | `Retry` | a request that failed, or a write without effect | its backoff |
+//! The timers of an election: what sets each timer, for how long, and why. A decision names the one that expires first.
 
 /// What an election waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The Lease, or what counts as its duration, expires.
+    /// Set by a Lease that is held, or that counts as held, for the rest of its duration: then it is granted.
     Expiry,
-    /// The controller pings possible successors before the Lease expires.
+    /// Set by the same, until the successor has just enough time to answer before the expiry: then it is pinged.
     EarlyPings,
-    /// The holder becomes silent, or its Pod is read again.
+    /// Set by a Lease in a term, with evidence switched on, for a quarter more than the usual interval between two
+    /// renewals, then for `evidence.interval`: the Pod of a silent holder is read.
     Evidence,
-    /// The window of a ping ends.
+    /// Set by a ping, for `window`: later answers do not count in this election.
     PingWindow,
-    /// The first or second window of the election ends.
+    /// Set by a running election, for `window`, twice: then it closes, or pings the remaining candidates.
     ElectionWindow,
-    /// Candidates that start together have had time to appear.
+    /// Set by a free Lease, for `settling` from the first candidate: replicas that start together take part.
     Settling,
-    /// The preferred holder is pinged again.
+    /// Set by a request to hand over, for `window`, then doubled intervals: the preferred holder must stay live.
     RepeatedPing,
-    /// The holder has ignored a request to hand over for a long time.
+    /// Set by the same, for `ignored_after`: then one event reports the holder.
     IgnoredRequest,
-    /// The Lease has no label and is read again.
+    /// Set by a Lease that the watch does not show, for `requeue` from its last read: then it is read again.
     UnlabelledLease,
-    /// A candidate without an owner must prove itself live, or the controller deletes it.
+    /// Set by a candidate without an owner, for `validity`: then it is pinged, and later deleted.
     Validity,
-    /// The damping of a candidate ends.
+    /// Set by a damped candidate, for the rest of its damping: then its rank changes.
     DampingEnd,
-    /// An administrator's act ends.
+    /// Set by a pause, a pin or an exclusion with an end, until that time by the wall clock: then it no longer counts.
     ActEnd,
-    /// A verdict has lasted long enough for its status.
+    /// Set by a new verdict, for `status_rest`: a status that lasts is written.
     StatusRest,
-    /// A request may be repeated.
+    /// Set by a request that failed, or a write without effect, for its backoff: then it may be repeated.
     Retry,
-    /// The longest time between two decisions has passed.
+    /// Set by every decision, for `requeue`: no Lease is forgotten, even if an observation is lost.
     Requeue,
 }
 

@@ -256,7 +256,12 @@ impl Election {
             CandidateKind::Hustings => &record.preferred_holder,
             CandidateKind::Native => &record.native.preferred_holder,
         };
-        Some(candidate_named(preferred.as_deref()?, &SessionMark::Absent, &self.members))
+        preferred.as_deref().map(|name| self.candidate_of(name))
+    }
+
+    /// The candidate that the Lease means by this name, in a field other than that of the holder.
+    pub(super) fn candidate_of(&self, name: &str) -> CandidateKey {
+        candidate_named(name, &SessionMark::Absent, &self.members)
     }
 
     /// Whether this version of the Lease is a grant or a hand-over that was not taken up yet.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Choice, Config, Event};
 use crate::model::{
-    Annotation, CandidateKey, CandidateKind, Cause, Ending, History, Hold, LeaseRecord, LeaseWrite, Now, Purpose,
-    RunningTerm, SessionMark, Set, Strategy, WireTime,
+    CandidateKey, CandidateKind, Cause, Ending, History, Hold, LeaseRecord, LeaseWrite, Now, Purpose, RunningTerm,
+    SessionMark, Set, Strategy, WireTime,
 };
 use crate::ranking::Criterion;
 
@@ -123,11 +123,10 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
 /// not carried out.
 pub(super) fn end_acts(record: &LeaseRecord, wall: WireTime, event: Option<&Event>) -> LeaseWrite {
     let pause_has_ended = record.pause_has_ended(wall);
-    let pin = record.acts.pin.as_ref().and_then(Annotation::valid);
     LeaseWrite {
         hold: Set::remove_if(pause_has_ended),
         hold_until: Set::remove_if(pause_has_ended),
-        pin: Set::remove_if(pin.is_some_and(|pin| pin.until <= wall)),
+        pin: Set::remove_if(record.pin_has_ended(wall)),
         transfer: Set::remove_if(record.acts.transfer.is_some()),
         reason: event.map_or(Set::Keep, |event| Set::To(event.to_string())),
         ..LeaseWrite::new(Purpose::Act, record)

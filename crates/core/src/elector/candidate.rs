@@ -76,7 +76,7 @@ enum Task {
     Read,
     Create,
     Renew(Renewal),
-    Delete,
+    Delete { uid: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -145,10 +145,7 @@ impl Candidate {
 
     /// The ping time of the object, or the earliest time if it has none; `None` if the object is not known.
     pub(super) fn pinged_at(&self) -> Option<WireTime> {
-        match &self.state {
-            State::Seen(record) => Some(record.ping_time.unwrap_or(WireTime::from_micros(i64::MIN))),
-            State::Untried | State::Unknown | State::Missing { .. } => None,
-        }
+        Some(self.seen()?.ping_time.unwrap_or(WireTime::MIN))
     }
 
     /// Requests a live read, because nothing was observed for long.
@@ -249,12 +246,12 @@ impl Candidate {
             return;
         }
         let Some(task) = self.next_task(now) else { return };
-        let is_poll = task == Task::Read && matches!(self.state, State::Seen(_));
+        let is_poll = task == Task::Read && self.seen().is_some();
         let not_before = match &task {
             Task::Create => self.next_try_at.max(self.next_creation_at),
             Task::Read if is_poll => now.moment,
             Task::Renew(_) => self.next_try_at.max(self.reverted.not_before(now.moment)),
-            Task::Read | Task::Delete => self.next_try_at,
+            Task::Read | Task::Delete { .. } => self.next_try_at,
         };
         if !plan.may_request(Timer::CandidateWrite, not_before) {
             return;
@@ -271,7 +268,7 @@ impl Candidate {
                 refresh: self.refreshed_uid.as_ref() != Some(uid),
                 names_owner,
             },
-            Task::Delete => Action::DeleteCandidate { attempt: request.id, uid: self.uid().unwrap_or_default() },
+            Task::Delete { uid } => Action::DeleteCandidate { attempt: request.id, uid: uid.clone() },
         });
         self.must_read = false;
         if !is_poll {
@@ -283,7 +280,7 @@ impl Candidate {
                 self.renewal = Some(renewal.clone());
                 self.reverted.observe_sent(plan);
             }
-            Task::Read | Task::Delete => {}
+            Task::Read | Task::Delete { .. } => {}
         }
         self.pending = Some(PendingRequest { request, task });
     }
@@ -298,7 +295,7 @@ impl Candidate {
             State::Seen(record) => record,
         };
         if deleting {
-            return Some(Task::Delete);
+            return Some(Task::Delete { uid: record.uid.clone() });
         }
         let is_refreshed = self.refreshed_uid.as_ref() == Some(&record.uid);
         let is_answered = is_refreshed && (record.ping_time.is_none() || record.ping_time == self.answered);
@@ -369,15 +366,13 @@ impl Candidate {
 
     /// The other Lease for which the candidate with this name stands.
     pub(super) fn stands_elsewhere(&self) -> Option<&str> {
-        match &self.state {
-            State::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
-            State::Seen(_) | State::Untried | State::Unknown | State::Missing { .. } => None,
-        }
+        self.seen().map(|record| record.lease_name.as_str()).filter(|lease_name| *lease_name != self.lease_name)
     }
 
-    fn uid(&self) -> Option<String> {
+    /// The newest version, if the candidate is known to exist.
+    fn seen(&self) -> Option<&CandidateRecord> {
         match &self.state {
-            State::Seen(record) => Some(record.uid.clone()),
+            State::Seen(record) => Some(record),
             State::Untried | State::Unknown | State::Missing { .. } => None,
         }
     }

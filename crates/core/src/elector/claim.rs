@@ -11,10 +11,10 @@ mod preference;
 
 use super::attempts::{is_reclaimable, names_session};
 use super::lease_history::LeaseHistory;
-use super::plan::{Plan, Request};
+use super::plan::Plan;
 use super::planning::WriteTask;
 use super::timers::Timer;
-use super::writes::{is_paused, preferred_other};
+use super::writes::preferred_other;
 use super::{Config, Elector, Mode};
 use crate::model::{LeaseRecord, Moment, Presence, Purpose};
 pub(super) use fallback::Fallback;
@@ -50,13 +50,6 @@ impl Vacancy {
     }
 }
 
-impl Claiming {
-    /// The pending request.
-    pub(super) fn request(&self) -> Option<&Request> {
-        self.fallback.request()
-    }
-}
-
 impl Elector {
     pub(super) fn plan_fallback(&mut self, now: Moment, plan: &mut Plan) {
         let has_candidate = self.candidate.as_ref().is_some_and(|candidate| candidate.stands_elsewhere().is_none());
@@ -88,8 +81,9 @@ impl Elector {
             Mode::Coordinated if !self.lease.view().is_own_creation() => {
                 self.claim.fallback.claim_at(vacancy, hold_of(self.lease.view().record()))?
             }
-            // In direct mode no controller grants the Lease or ends the pause.
-            Mode::Direct if self.lease.view().record().is_some_and(is_paused) => return None,
+            // In direct mode no controller grants the Lease or ends the pause. The elector ignores the end of the pause:
+            // it must not depend on its own wall clock.
+            Mode::Direct if self.lease.view().record().is_some_and(LeaseRecord::is_paused) => return None,
             Mode::Coordinated | Mode::Direct => vacancy.free_from,
         };
         if self.lease.view().record().is_some_and(|record| self.has_kept_from_another(record)) {

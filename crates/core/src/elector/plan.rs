@@ -6,7 +6,6 @@ use super::config::{Draw, Timing};
 use super::messages::{Action, AttemptId, Note};
 use super::timers::Timer;
 use crate::model::Moment;
-use crate::timers::Timers;
 
 /// How often the retry period is doubled at most.
 const MOST_DOUBLINGS: u32 = 5;
@@ -27,7 +26,8 @@ pub(super) struct Request {
 pub(super) struct Plan {
     pub(super) actions: Vec<Action>,
     pub(super) notes: Vec<Note>,
-    pub(super) timers: Timers<Timer>,
+    /// The timer that expires first, and when it does.
+    pub(super) next: Option<(Moment, Timer)>,
     pub(super) last_attempt: u64,
     /// The elector sends no request before this moment.
     pub(super) requests_from: Moment,
@@ -38,16 +38,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) const fn new(timing: Timing, now: Moment, draw: Draw, last_attempt: u64, notes: Vec<Note>) -> Self {
-        Self {
-            actions: Vec::new(),
-            notes,
-            timers: Timers::new(now),
-            last_attempt,
-            requests_from: now,
-            timing,
-            now,
-            draw,
-        }
+        Self { actions: Vec::new(), notes, next: None, last_attempt, requests_from: now, timing, now, draw }
     }
 
     pub(super) fn act(&mut self, action: Action) {
@@ -97,8 +88,28 @@ impl Plan {
         self.now.after(self.timing.jittered(self.timing.retry_period().saturating_mul(2), self.draw))
     }
 
-    /// Requests another decision at `moment`, for the reason `timer`.
+    /// Requests another decision at `moment`, for the reason `timer`. Ignores a moment that has passed: this decision
+    /// has done what was due, or waits for something else.
     pub(super) fn wake_at(&mut self, timer: Timer, moment: Moment) {
-        self.timers.set(timer, moment);
+        if moment > self.now && self.next.is_none_or(|(next, _)| moment < next) {
+            self.next = Some((moment, timer));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_timer_that_has_not_passed_is_the_deadline() {
+        let at = Moment::from_micros;
+        let mut plan = Plan::new(Timing::default(), at(10), Draw(0), 0, Vec::new());
+        for (timer, moment) in
+            [(Timer::Write, 10), (Timer::Validity, 30), (Timer::Renewal, 20), (Timer::Read, 20), (Timer::Poll, 25)]
+        {
+            plan.wake_at(timer, at(moment));
+        }
+        assert_eq!(plan.next, Some((at(20), Timer::Renewal)));
     }
 }

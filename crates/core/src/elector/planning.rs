@@ -71,13 +71,13 @@ impl Elector {
             self.close_range(now.wall);
         }
         let request = plan.request();
-        let action = match (task, self.lease.view().record()) {
-            (WriteTask::Create, _) => Action::CreateLease(request.id),
+        let write = match (task, self.lease.view().record()) {
+            (WriteTask::Create, _) => None,
             (_, None) => return,
             (WriteTask::Begin(purpose), Some(record)) => {
                 let ordinal = self.writer.next_term();
-                let author = self.author(now.wall.max(self.range_floor(record)), record, ordinal);
-                let author = Author { wall: now.wall, ..author };
+                let mut author = self.author(now.wall, record, ordinal);
+                author.renew_time = author.renew_time.max(self.range_floor(record));
                 let write = author.begin(purpose, record);
                 let attempt = Attempt {
                     request,
@@ -89,43 +89,33 @@ impl Elector {
                     token: record.next_token(),
                 };
                 self.writer.attempt(attempt);
-                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+                Some(write)
             }
             (WriteTask::Renew { ordinal, number, token }, Some(record)) => {
                 let author = self.author(now.wall, record, ordinal);
                 let write = author.renew(record);
-                let resource_version = record.resource_version;
-                let renew_time = author.renew_time;
+                let (resource_version, renew_time) = (record.resource_version, author.renew_time);
                 let range_start = renew_time;
-                self.writer.attempt(Attempt {
-                    request,
-                    resource_version,
-                    renew_time,
-                    range_start,
-                    ordinal,
-                    number,
-                    token,
-                });
-                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+                let attempt = Attempt { request, resource_version, renew_time, range_start, ordinal, number, token };
+                self.writer.attempt(attempt);
+                Some(write)
             }
             (WriteTask::GiveUp { ordinal }, Some(record)) => {
                 let cause = self.lifecycle.gives_up_because(now.moment);
-                let write = Author { cause, ..self.author(now.wall, record, ordinal) }.give_up(record);
-                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+                Some(Author { cause, ..self.author(now.wall, record, ordinal) }.give_up(record))
             }
             (WriteTask::Ask, Some(record)) => {
                 self.claim.preference.observe_request(record, now.moment.after(self.config.timing.lease_duration()));
                 plan.note(Note::Asked { holder: record.holder.clone().unwrap_or_default() });
-                let write = ask((record, self.lease.view().history()), &self.config.identity);
-                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+                Some(ask((record, self.lease.view().history()), &self.config.identity))
             }
         };
-        let write = match &action {
-            Action::WriteLease { write, .. } => Some(write.clone()),
-            _ => None,
-        };
-        self.writer.send(request, write, plan);
-        plan.act(action);
+        let write = write.map(Box::new);
+        self.writer.send(request, write.clone(), plan);
+        plan.act(match write {
+            None => Action::CreateLease(request.id),
+            Some(write) => Action::WriteLease { attempt: request.id, write },
+        });
     }
 
     /// The write that the state calls for, whether or not it is time for one.

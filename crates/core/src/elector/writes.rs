@@ -1,8 +1,7 @@
 //! The writes of a Lease by an elector, field by field.
 
 use crate::model::{
-    Cause, Ending, History, Hold, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark, SessionStamp, Set,
-    WireTime,
+    Cause, Ending, History, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark, SessionStamp, Set, WireTime,
 };
 
 use super::attempts::is_reclaimable;
@@ -56,8 +55,8 @@ impl Author<'_> {
             transitions,
             session: Set::To(SessionMark::Term(stamp)),
             token: Set::To(record.next_token()),
-            preferred_holder: without(record.preferred_holder.as_ref()),
-            hold: Set::remove_if(record.hold.is_some() && !is_paused(record)),
+            preferred_holder: Set::remove_if(record.preferred_holder.is_some()),
+            hold: Set::remove_if(record.hold.is_some() && !record.is_paused()),
             key: self.key(record),
             leaving: Set::remove_if(record.leaving),
             history,
@@ -85,7 +84,7 @@ impl Author<'_> {
     /// Makes the Lease show the holder's current key, or none if the holder has none.
     fn key(&self, record: &LeaseRecord) -> Set<i64> {
         match self.key {
-            None => without(record.key.as_ref()),
+            None => Set::remove_if(record.key.is_some()),
             key if key == record.key => Set::Keep,
             Some(key) => Set::To(key),
         }
@@ -105,8 +104,8 @@ impl Author<'_> {
             duration_seconds: Set::To(GIVEN_UP_SECONDS),
             renew_time: Set::To(self.renew_time),
             session: Set::To(SessionMark::Open),
-            preferred_holder: without(record.preferred_holder.as_ref()),
-            key: without(record.key.as_ref()),
+            preferred_holder: Set::remove_if(record.preferred_holder.is_some()),
+            key: Set::remove_if(record.key.is_some()),
             leaving: Set::remove_if(record.leaving),
             history: Set::To(history(Ending::Released(own))),
             ..LeaseWrite::new(Purpose::Release, record)
@@ -130,12 +129,6 @@ impl Author<'_> {
     }
 }
 
-/// Whether an administrator paused the elections of this Lease. The elector ignores the end of the pause: it must not
-/// depend on its own wall clock.
-pub(super) fn is_paused(record: &LeaseRecord) -> bool {
-    matches!(Hold::read(record.hold.as_deref()), Some(Hold::Pause(_)))
-}
-
 /// Asks the holder to hand over to `identity`. The write changes no field that counts as a sign of life.
 pub(super) fn ask((record, history): (&LeaseRecord, &History), identity: &str) -> LeaseWrite {
     LeaseWrite {
@@ -148,10 +141,6 @@ pub(super) fn ask((record, history): (&LeaseRecord, &History), identity: &str) -
 /// The preferred holder, unless it is `identity`.
 pub(super) fn preferred_other<'a>(record: &'a LeaseRecord, identity: &str) -> Option<&'a str> {
     record.preferred_holder.as_deref().filter(|preferred| !preferred.is_empty() && *preferred != identity)
-}
-
-fn without<T, U>(current: Option<&U>) -> Set<T> {
-    if current.is_some() { Set::Remove } else { Set::Keep }
 }
 
 #[cfg(test)]

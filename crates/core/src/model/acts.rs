@@ -108,17 +108,27 @@ impl<T> Annotation<T> {
     }
 }
 
+/// A value that was written parses.
+impl<T> From<T> for Annotation<T> {
+    fn from(value: T) -> Self {
+        Self::Valid(value)
+    }
+}
+
 impl LeaseRecord {
     /// The pause that is in force at `wall`, by the clock of the caller.
     pub fn pause(&self, wall: WireTime) -> Option<Hold> {
-        let hold = Hold::read(self.hold.as_deref()).filter(|hold| matches!(hold, Hold::Pause(_)))?;
-        (!self.pause_has_ended(wall)).then_some(hold)
+        Hold::read(self.hold.as_deref()).filter(|_| self.is_paused() && !self.pause_has_ended(wall))
+    }
+
+    /// Whether the Lease records an administrator's pause, even one whose end has passed.
+    pub fn is_paused(&self) -> bool {
+        matches!(Hold::read(self.hold.as_deref()), Some(Hold::Pause(_)))
     }
 
     /// Whether the Lease still records an administrator's pause although its end has passed.
     pub fn pause_has_ended(&self, wall: WireTime) -> bool {
-        matches!(Hold::read(self.hold.as_deref()), Some(Hold::Pause(_)))
-            && self.pause_until().is_some_and(|until| until <= wall)
+        self.is_paused() && self.pause_until().is_some_and(|until| until <= wall)
     }
 
     /// When the pause ends; `None` if it lasts until an administrator ends it.
@@ -129,6 +139,11 @@ impl LeaseRecord {
     /// The pin that is in force at `wall`, by the clock of the caller.
     pub fn pin(&self, wall: WireTime) -> Option<&Pin> {
         self.acts.pin.as_ref()?.valid().filter(|pin| wall < pin.until)
+    }
+
+    /// Whether the Lease still records a pin although its end has passed.
+    pub fn pin_has_ended(&self, wall: WireTime) -> bool {
+        self.acts.pin.as_ref().and_then(Annotation::valid).is_some_and(|pin| pin.until <= wall)
     }
 }
 

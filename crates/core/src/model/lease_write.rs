@@ -1,6 +1,6 @@
 //! A write of a Lease as a value: the new content, and the version on which the write is conditional.
 
-use super::{Annotation, History, LeaseActs, LeaseRecord, NativeFields, Pin, SessionMark, Transfer, WireTime};
+use super::{History, LeaseActs, LeaseRecord, NativeFields, Pin, SessionMark, Transfer, WireTime};
 
 /// The change of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -93,6 +93,18 @@ impl<T> Set<T> {
     pub const fn remove_if(exists: bool) -> Self {
         if exists { Self::Remove } else { Self::Keep }
     }
+
+    /// The field after this change, if it was `current` before.
+    pub fn applied_to<Field: Clone + From<T>>(&self, current: Option<&Field>) -> Option<Field>
+    where
+        T: Clone,
+    {
+        match self {
+            Self::Keep => current.cloned(),
+            Self::To(value) => Some(value.clone().into()),
+            Self::Remove => None,
+        }
+    }
 }
 
 impl LeaseWrite {
@@ -129,25 +141,25 @@ impl LeaseWrite {
         LeaseRecord {
             uid: record.uid.clone(),
             resource_version,
-            holder: optional(&self.holder, record.holder.as_ref()).filter(|holder| !holder.is_empty()),
-            duration_seconds: optional(&self.duration_seconds, Some(&record.duration_seconds)).unwrap_or(0),
-            acquire_time: optional(&self.acquire_time, record.acquire_time.as_ref()),
-            renew_time: optional(&self.renew_time, record.renew_time.as_ref()),
-            transitions: optional(&self.transitions, Some(&record.transitions)).unwrap_or(0),
-            session: optional(&self.session, Some(&record.session)).unwrap_or(SessionMark::Absent),
-            token: optional(&self.token, record.token.as_ref()),
-            preferred_holder: optional(&self.preferred_holder, record.preferred_holder.as_ref()),
-            strategy: optional(&self.strategy, record.strategy.as_ref()),
-            hold: optional(&self.hold, record.hold.as_ref()),
+            holder: self.holder.applied_to(record.holder.as_ref()).filter(|holder| !holder.is_empty()),
+            duration_seconds: self.duration_seconds.applied_to(Some(&record.duration_seconds)).unwrap_or(0),
+            acquire_time: self.acquire_time.applied_to(record.acquire_time.as_ref()),
+            renew_time: self.renew_time.applied_to(record.renew_time.as_ref()),
+            transitions: self.transitions.applied_to(Some(&record.transitions)).unwrap_or(0),
+            session: self.session.applied_to(Some(&record.session)).unwrap_or(SessionMark::Absent),
+            token: self.token.applied_to(record.token.as_ref()),
+            preferred_holder: self.preferred_holder.applied_to(record.preferred_holder.as_ref()),
+            strategy: self.strategy.applied_to(record.strategy.as_ref()),
+            hold: self.hold.applied_to(record.hold.as_ref()),
             acts: LeaseActs {
-                hold_until: annotation(&self.hold_until, record.acts.hold_until.as_ref()),
-                transfer: optional(&self.transfer, record.acts.transfer.as_ref()),
-                pin: annotation(&self.pin, record.acts.pin.as_ref()),
-                asked_by: optional(&self.asked_by, record.acts.asked_by.as_ref()),
+                hold_until: self.hold_until.applied_to(record.acts.hold_until.as_ref()),
+                transfer: self.transfer.applied_to(record.acts.transfer.as_ref()),
+                pin: self.pin.applied_to(record.acts.pin.as_ref()),
+                asked_by: self.asked_by.applied_to(record.acts.asked_by.as_ref()),
             },
-            key: optional(&self.key, record.key.as_ref()),
-            leaving: optional(&self.leaving, record.leaving.then_some(&())).is_some(),
-            history: optional(&self.history, Some(&record.history)).unwrap_or_default(),
+            key: self.key.applied_to(record.key.as_ref()),
+            leaving: self.leaving.applied_to(record.leaving.then_some(&())).is_some(),
+            history: self.history.applied_to(Some(&record.history)).unwrap_or_default(),
             enrolled: record.enrolled || self.enrol,
             native: record.native.clone(),
         }
@@ -156,8 +168,8 @@ impl LeaseWrite {
     /// The native fields after this write has succeeded on `record`, on a server that keeps them.
     pub fn native_fields_after(&self, record: &LeaseRecord) -> NativeFields {
         NativeFields {
-            strategy: optional(&self.strategy, record.native.strategy.as_ref()),
-            preferred_holder: optional(&self.preferred_holder, record.native.preferred_holder.as_ref()),
+            strategy: self.strategy.applied_to(record.native.strategy.as_ref()),
+            preferred_holder: self.preferred_holder.applied_to(record.native.preferred_holder.as_ref()),
         }
     }
 
@@ -202,21 +214,5 @@ impl Purpose {
             Self::HandOver => "hand-over",
             Self::Release => "release",
         }
-    }
-}
-
-fn annotation<T: Clone>(set: &Set<T>, current: Option<&Annotation<T>>) -> Option<Annotation<T>> {
-    match set {
-        Set::Keep => current.cloned(),
-        Set::To(value) => Some(Annotation::Valid(value.clone())),
-        Set::Remove => None,
-    }
-}
-
-fn optional<T: Clone>(set: &Set<T>, current: Option<&T>) -> Option<T> {
-    match set {
-        Set::Keep => current.cloned(),
-        Set::To(value) => Some(value.clone()),
-        Set::Remove => None,
     }
 }

@@ -11,6 +11,7 @@ use super::{Place, Settings, UNELECTED};
 use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
 use crate::elector::campaign::{Elector, Task};
 use crate::elector::driver::Driver;
+use crate::elector::driver::asking::{Asking, FailureLog};
 use crate::elector::events::Events;
 use crate::elector::keys::Key;
 use crate::elector::off::Off;
@@ -71,11 +72,10 @@ impl Settings {
         observers.extend(self.metrics.map(|metrics| metrics.observer(&leadership)));
         let events = self.events.take().filter(|_| self.enabled);
         observers.extend(events.map(|client| Events::observer(client, &self.namespace, &self.lease, &identity)));
-        let stop_grace = timing.stop_grace();
         if !self.enabled {
-            let (clock, shutdown) = (self.clock, self.shutdown.clone());
+            let (stop_grace, clock, shutdown) = (timing.stop_grace(), self.clock, self.shutdown.clone());
             let off = Off { identity, stop_grace, clock, publisher, observers, shutdown };
-            return Ok(Elector::new(Task::Off(Box::new(off)), stop_grace, leadership, self.shutdown));
+            return Ok(Elector::new(Task::Off(Box::new(off)), leadership, self.shutdown));
         }
         for warning in timing.warnings() {
             tracing::warn!(lease, "{warning}");
@@ -119,8 +119,15 @@ impl Settings {
                 Arc::new(kubernetes.seeded(self.rng.next_u64()))
             }
         };
-        let driver = Driver {
+        let asking = Asking {
+            failures: FailureLog::default(),
+            clock: Arc::clone(&self.clock),
+            // Shorter than the elector's wait, so that a request is dropped before the elector sends the next one.
+            // Otherwise the next request could use another stale connection of the same pool.
+            timeout: timing.request_timeout() * 99 / 100,
             namespace: self.namespace,
+        };
+        let driver = Driver {
             config: Config {
                 identity,
                 lease_name: self.lease,
@@ -139,9 +146,9 @@ impl Settings {
             rng: self.rng,
             publisher: publisher.with_instance_lock(lock),
             observers,
-            failures: Arc::default(),
+            asking: Arc::new(asking),
             shutdown: self.shutdown.clone(),
         };
-        Ok(Elector::new(Task::Campaign(Box::new(driver)), stop_grace, leadership, self.shutdown))
+        Ok(Elector::new(Task::Campaign(Box::new(driver)), leadership, self.shutdown))
     }
 }

@@ -33,11 +33,12 @@ enum Kind {
 }
 
 /// The bounds of an elector's requests, and the log of their failures.
-pub(super) struct Asking {
-    pub(super) failures: Arc<FailureLog>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) timeout: Duration,
-    pub(super) namespace: String,
+pub(crate) struct Asking {
+    pub(crate) failures: FailureLog,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// How long a request may take.
+    pub(crate) timeout: Duration,
+    pub(crate) namespace: String,
 }
 
 impl Asking {
@@ -182,10 +183,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn after_a_success_the_next_failure_is_logged_again() {
-        let failures = Arc::<FailureLog>::default();
-        let (clock, namespace) = (TokioClock::shared(), "n".to_owned());
+        let (failures, clock) = (FailureLog::default(), TokioClock::shared());
         let now = clock.now();
-        let asking = Asking { failures: Arc::clone(&failures), clock, timeout: Duration::from_secs(5), namespace };
+        let asking = Asking { failures, clock, timeout: Duration::from_secs(5), namespace: "n".to_owned() };
+        let failures = &asking.failures;
         let create = Request::create_lease("l");
         assert!(failures.is_due(purpose(&create), Kind::Refused, now));
         assert!(!failures.is_due(purpose(&create), Kind::Refused, now));
@@ -196,7 +197,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pause_is_as_long_as_the_server_asks_and_at_most_the_rest_of_the_request_timeout() {
         let asking = Asking {
-            failures: Arc::default(),
+            failures: FailureLog::default(),
             clock: TokioClock::shared(),
             timeout: Duration::from_secs(5),
             namespace: "n".to_owned(),

@@ -122,14 +122,13 @@ fn the_process_does_not_lead_when_the_publisher_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn if_the_elector_is_stuck_the_clock_stops_the_work_and_then_drops_it() {
-    const GRACE: Duration = Duration::from_secs(3);
-    let clock = TokioClock::shared();
-    let (mut publisher, leadership) = leadership(clock, "n/l".to_owned(), "a".to_owned(), Timing::default());
+    let (clock, timing) = (TokioClock::shared(), Timing::default());
+    let (mut publisher, leadership) = leadership(clock, "n/l".to_owned(), "a".to_owned(), timing);
     publisher.publish(Some(leading(7, 10)), None);
     let (began, term) = (Instant::now(), leadership.term().unwrap());
     let watching = {
         let (leadership, term) = (leadership.clone(), term.clone());
-        tokio::spawn(async move { leadership.overdue(&term, GRACE).await })
+        tokio::spawn(async move { leadership.overdue(&term).await })
     };
     let soon = Duration::from_millis(200);
     term.cancelled().await;
@@ -138,7 +137,7 @@ async fn if_the_elector_is_stuck_the_clock_stops_the_work_and_then_drops_it() {
     let stopped_at = Instant::now();
     term.aborted().await;
     let dropped = stopped_at.elapsed();
-    assert!((GRACE..GRACE + soon).contains(&dropped), "{dropped:?}");
+    assert!((timing.stop_grace()..timing.stop_grace() + soon).contains(&dropped), "{dropped:?}");
     watching.await.unwrap();
 }
 

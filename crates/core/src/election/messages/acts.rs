@@ -36,9 +36,7 @@ impl Act {
             Self::Included { .. } => "Included",
         }
     }
-}
 
-impl Act {
     /// Whether it ends because its time has passed.
     pub(in crate::election) const fn has_ended(&self) -> bool {
         matches!(

@@ -64,15 +64,12 @@ impl fmt::Display for Event {
             }
             Self::Preferred { holder, candidate, criterion: Some(criterion), asked_by } => {
                 write!(f, "{holder} was asked to hand over to {candidate}")?;
+                let by = By(asked_by.as_deref());
                 match criterion {
-                    Criterion::Exclusion => write!(f, ": an administrator excludes {holder}.")?,
-                    Criterion::Pin => f.write_str(": an administrator pinned the Lease to it")?,
-                    Criterion::Transfer => f.write_str(": an administrator transfers the Lease")?,
-                    merit => write!(f, ", which has {}.", advantage(*merit))?,
-                }
-                match criterion {
-                    Criterion::Pin | Criterion::Transfer => write!(f, "{}.", By(asked_by.as_deref())),
-                    _ => Ok(()),
+                    Criterion::Exclusion => write!(f, ": an administrator excludes {holder}."),
+                    Criterion::Pin => write!(f, ": an administrator pinned the Lease to it{by}."),
+                    Criterion::Transfer => write!(f, ": an administrator transfers the Lease{by}."),
+                    merit => write!(f, ", which has {}.", advantage(*merit)),
                 }
             }
             Self::HandedOver { holder, candidate, cause } => {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::writes_lease;
 use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, Seat, Terms};
@@ -56,7 +55,7 @@ impl Election {
                 let why = (candidates.choice(&electee), self.known_end());
                 let (write, event) = writes::grant(lease, &electee, why, builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
-                if writes_lease(builder) {
+                if builder.writes_lease() {
                     self.conclude_transfer(Some(&electee), &seat, candidates, builder);
                 }
             }
@@ -101,7 +100,7 @@ impl Election {
             }
             let criterion = candidates.advantage(electee, holder).unwrap_or(Criterion::EmulationVersion);
             self.prefer(&holder.to_string().into(), electee, Some(criterion), builder);
-            if !writes_lease(builder) {
+            if !builder.writes_lease() {
                 return;
             }
         }
@@ -128,7 +127,7 @@ impl Election {
         };
         if let Some(electee) = electee.as_ref().filter(|electee| candidates.terms.preferred.as_ref() != Some(electee)) {
             self.prefer(holder, electee, None, builder);
-            if !writes_lease(builder) {
+            if !builder.writes_lease() {
                 return;
             }
         }
@@ -158,8 +157,9 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) -> BallotResult {
         let now = builder.now.moment;
-        let Some(record) = self.lease.view.record().cloned() else { return BallotResult::Open };
+        let Some(record) = self.lease.view.record() else { return BallotResult::Open };
         let preferred = candidates.terms.preferred.clone();
+        let is_asked = preferred.is_some() || record.preferred_holder.is_some();
         let unchanged_since = self.request_unchanged_since(candidates, now);
         let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();
         let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
@@ -179,11 +179,9 @@ impl Election {
         let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
         if outcome == BallotResult::Closed(None) {
             self.ballot = None;
-            if preferred.is_some() || record.preferred_holder.is_some() {
+            if is_asked {
                 let to = preferred.map_or(Transfer::Any, |preferred| Transfer::To(preferred.name.to_string()));
-                let members = candidates.members.iter().map(|member| &**member);
-                let why = candidates.terms.refusal(&to, None, seat, members);
-                self.withdraw_request(why, candidates, builder);
+                self.withdraw_request(candidates.refusal(&to, None, seat), candidates, builder);
             }
         }
         outcome

@@ -1,12 +1,11 @@
 //! Leases that are left to other electors, because elections are paused or the strategy is not ours.
 
-use super::writes_lease;
 use crate::election::ballot::{Ballot, BallotPurpose};
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, determining_claims};
 use crate::election::member::Member;
 use crate::election::{Election, TransferRefusal, writes};
-use crate::model::{CandidateKey, Hold, Observed};
+use crate::model::{CandidateKey, Hold};
 
 impl Election {
     /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
@@ -19,24 +18,16 @@ impl Election {
             return true;
         }
         let own_creation = self.lease.view.is_own_creation();
-        let is_recorded = self
-            .lease
-            .view
-            .present()
-            .is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
-        let known = self.ping_determining(is_recorded, None, candidates, builder);
-        if is_recorded || !known {
-            return is_recorded;
-        }
-        match self.lease.view.present() {
-            None => self.create_lease(builder),
-            Some(observed) => {
-                if let Some((write, event)) = writes::hold(observed.record(), hold, own_creation) {
-                    self.write_lease(write, Some(event), builder);
-                }
+        let write = self.lease.view.record().map(|record| writes::hold(record, hold, own_creation));
+        let is_recorded = matches!(write, Some(None));
+        if self.ping_determining(is_recorded, None, candidates, builder) {
+            match write {
+                None => self.create_lease(builder),
+                Some(Some((write, event))) => self.write_lease(write, Some(event), builder),
+                Some(None) => {}
             }
         }
-        false
+        is_recorded
     }
 
     /// The holder is live and left alone. Pings the candidates that determine the strategy. Withdraws a request to hand
@@ -50,7 +41,7 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
-            && let Some(record) = self.lease.view.present().map(Observed::record)
+            && let Some(record) = self.lease.view.record()
             && (record.preferred_holder.is_some() || candidates.terms.preferred.is_some())
         {
             self.withdraw_request(TransferRefusal::OnHold(hold.clone()), candidates, builder);
@@ -81,10 +72,7 @@ impl Election {
         let highest = determining_claims.map(|claim| &claim.standing.binary_version).max().cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.purpose == BallotPurpose::Strategy => ballot,
-            slot => {
-                *slot = None;
-                Ballot::enter(slot, BallotPurpose::Strategy, now, &self.config)
-            }
+            slot => Ballot::enter(slot, BallotPurpose::Strategy, now, &self.config),
         };
         let lasts = if settled { self.config.validity } else { self.config.answer_lasts() };
         if now >= ballot.started.after(lasts) {
@@ -102,9 +90,9 @@ impl Election {
 
     /// Writes the strategy of a held Lease that names none or another one: electors follow the strategy on the Lease.
     pub(super) fn name_strategy(&mut self, strategy: &str, builder: &mut DecisionBuilder) {
-        if let Some(record) = self.lease.view.present().map(Observed::record)
+        if let Some(record) = self.lease.view.record()
             && record.strategy.as_deref() != Some(strategy)
-            && !writes_lease(builder)
+            && !builder.writes_lease()
         {
             self.write_lease(writes::name_strategy(record, strategy), None, builder);
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::writes_lease;
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::Candidates;
 use crate::election::member::Member;
@@ -21,7 +20,7 @@ impl Election {
     ) {
         let now = builder.now.moment;
         let Some(observed) = self.lease.view.present() else { return };
-        if observed.record().enrolled || candidates.members.is_empty() || writes_lease(builder) {
+        if observed.record().enrolled || candidates.members.is_empty() || builder.writes_lease() {
             return;
         }
         let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
@@ -44,7 +43,7 @@ impl Election {
         };
         if let Some(record) = self.lease.view.record()
             && record.is_open()
-            && !writes_lease(builder)
+            && !builder.writes_lease()
         {
             self.write_lease(writes::unmark(record), None, builder);
         }
@@ -126,16 +125,12 @@ impl Election {
 /// Withdraws the pings that client-go answers again and again. A candidate that this decision pings keeps its ping.
 pub(super) fn withdraw_pings(candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
     let now = builder.now.moment;
-    for withdrawal in candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)) {
-        builder.act(withdrawal);
-    }
+    builder.actions.extend(candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)));
 }
 
 /// Settles the ping of a candidate whose window has ended.
 pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
-    if let Some(read) = member.settle_ping(builder.now) {
-        builder.act(read);
-    }
+    builder.actions.extend(member.settle_ping(builder.now));
     if let Some(ping) = &member.ping {
         builder.set(Timer::PingWindow, ping.deadline);
         if let Some(until) = member.backoff.until(builder.now.moment) {

@@ -34,12 +34,12 @@ const PATIENCE: Duration = Duration::from_secs(25);
 const SIGNS_OF_LIFE_TAKE: Duration = Duration::from_millis(250);
 
 /// A candidate gets a place if its last sign of life is at most this much older than the newest one.
-const RECENT_MICROS: i64 = 30_000_000;
+const RECENT: Duration = Duration::from_secs(30);
 
 /// A candidate helps determine the strategy if its last sign of life is at most this much older than the newest one.
 /// The protocol asks a candidate to renew only when it is pinged, so a short silence proves nothing. Upstream deletes a
 /// candidate after the same time (`leaseCandidateValidDuration`).
-const VALID_MICROS: i64 = 30 * 60 * 1_000_000;
+const VALID: Duration = Duration::from_mins(30);
 
 /// How long each candidate waits for the next better one.
 const STEP: Duration = Duration::from_millis(500);
@@ -225,11 +225,10 @@ fn wait(
     let mut candidates: Vec<_> =
         candidates.into_iter().filter_map(|(record, standing)| Some((record, standing.ok()?))).collect();
     let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
-    let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().map_or(0, WireTime::as_micros);
-    let is_within = |micros, time: WireTime| time.as_micros() >= newest.saturating_sub(micros);
+    let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().unwrap_or_default();
+    let is_within = |limit, time: WireTime| time.until(newest) <= limit;
     // A candidate that was never asked to renew counts by its creation.
-    let is_valid =
-        |record: &CandidateRecord| is_within(VALID_MICROS, record.renew_time.unwrap_or(record.creation_time));
+    let is_valid = |record: &CandidateRecord| is_within(VALID, record.renew_time.unwrap_or(record.creation_time));
     let deciding =
         candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record));
     let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
@@ -245,7 +244,7 @@ fn wait(
     candidates.retain(|(_, standing)| rule.admits(standing).is_ok());
     let mut live: Vec<_> = candidates
         .iter()
-        .filter(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT_MICROS, renewed)))
+        .filter(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT, renewed)))
         .map(|(record, standing)| (is_in(record, CandidateState::Damped), Rank::new(standing, record), &record.name))
         .collect();
     live.sort_by(|(damped, rank, _), (other_damped, other, _)| {
