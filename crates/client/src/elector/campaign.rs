@@ -17,7 +17,7 @@ use crate::work::panics::as_work;
 
 /// An elector that is ready to start.
 pub struct Elector {
-    task: Task,
+    pub(super) task: Task,
     pub(crate) stop_grace: Duration,
     leadership: Leadership,
     shutdown: CancellationToken,
