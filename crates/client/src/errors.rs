@@ -7,7 +7,7 @@ use hustings_core::model::Outcome;
 use kube::core::Status;
 
 use crate::store::Failure;
-use crate::work::gate::{GateError, InvalidGate};
+use crate::work::gate::{GateError, InvalidGate, gate_error};
 use crate::{CampaignError, Fence, InvalidElector, InvalidTiming, Obstacle, Problem};
 
 #[test]
@@ -36,6 +36,11 @@ fn an_error_of_a_request_tells_whether_to_read_to_wait_or_to_repair() {
             "outcome unknown: ServiceError: client error (Connect): connection refused; read before you write again",
         ),
         (
+            Failure::NotSent(Duration::from_millis(2_500)),
+            true,
+            "not sent within 2500 ms: too many requests of this process are under way; try again later",
+        ),
+        (
             Failure::TimedOut(Duration::from_secs(5)),
             true,
             "no answer within 5000 ms: the outcome is unknown; read before you write again",
@@ -55,30 +60,46 @@ fn a_request_that_was_not_sent_has_no_effect_and_one_without_an_answer_may_have_
 #[test]
 fn an_error_of_the_gate_names_the_lease_and_the_outcome_of_the_write() {
     let lease = || Arc::<str>::from("n/l");
-    for (error, text) in [
+    for (error, is_unknown, is_retryable, text) in [
         (
             GateError::NotLeading { lease: lease() },
+            false,
+            true,
             "not the leader of Lease n/l: the write was not sent; retry from a fresh read once this process leads",
         ),
         (
             GateError::TooManyParked { lease: lease(), most: 64 },
+            false,
+            true,
             "not the leader of Lease n/l, and 64 writes are waiting already: the write was not sent; retry from a fresh \
              read once this process leads",
         ),
         (
             GateError::TookTooLong { lease: lease() },
+            true,
+            true,
             "the write under Lease n/l exceeded its deadline: its outcome is unknown; read before you write again",
         ),
         (
             GateError::LostMeanwhile { lease: lease() },
+            true,
+            true,
             "the term of Lease n/l was lost during the write: its outcome is unknown; read before you write again",
         ),
         (
             GateError::GivenUp { lease: lease() },
+            true,
+            false,
             "the task of a write under Lease n/l panicked or was aborted: its outcome is unknown; restart this process",
         ),
     ] {
-        assert_eq!(error.to_string(), text);
+        assert_eq!(
+            (error.to_string().as_str(), error.is_outcome_unknown(), error.is_retryable()),
+            (text, is_unknown, is_retryable)
+        );
+        let is_not_leading = matches!(error, GateError::NotLeading { .. });
+        let error = kube::Error::Service(error.into());
+        assert_eq!((gate_error(&error).is_some(), crate::gate::is_not_leading(&error)), (true, is_not_leading));
     }
     for (error, text) in [
         (

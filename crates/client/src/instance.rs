@@ -50,7 +50,8 @@ impl Instance {
             tracing::debug!(lease, "pod UID unknown: after a restart this elector waits until its Lease has expired");
             return Self::unlocked(random);
         };
-        Self::locked(pod_uid, container.unwrap_or(UNKNOWN_CONTAINER), lease, random).unwrap_or_else(|error| {
+        let (container, limit) = (container.unwrap_or(UNKNOWN_CONTAINER), getrlimit(Resource::Nofile).current);
+        Self::locked(pod_uid, container, lease, random, limit).unwrap_or_else(|error| {
             tracing::info!(
                 lease, %error,
                 "cannot lock this container: after a restart this elector waits until its Lease has expired"
@@ -63,7 +64,8 @@ impl Instance {
         Self { session: random.to_owned(), lock: None }
     }
 
-    fn locked(pod_uid: &str, container: &str, lease: &str, random: &str) -> io::Result<Self> {
+    /// `limit` is the most file descriptors that this process may have.
+    fn locked(pod_uid: &str, container: &str, lease: &str, random: &str, limit: Option<u64>) -> io::Result<Self> {
         for part in [pod_uid, container] {
             let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
             if part.is_empty() || part.len() > MOST_PART_BYTES || !is_plain {
@@ -72,7 +74,7 @@ impl Instance {
         }
         let instance = format!("{pod_uid}.{container}.{}", network_namespace()?);
         let socket = bind(&lock_name(&instance, lease))?;
-        if !leaves_room(socket.as_raw_fd(), getrlimit(Resource::Nofile).current) {
+        if !leaves_room(socket.as_raw_fd(), limit) {
             return Err(io::Error::other(
                 "half of the file descriptors of this process are in use: raise RLIMIT_NOFILE",
             ));
@@ -215,6 +217,10 @@ pub(crate) mod tests {
     fn locks_leave_half_of_the_file_descriptors_to_connections() {
         assert!(leaves_room(511, Some(1024)) && !leaves_room(512, Some(1024)));
         assert!(leaves_room(RawFd::MAX, None) && !leaves_room(3, Some(0)));
+        let pod = pod("room");
+        for (limit, is_locked) in [(Some(0), false), (None, true)] {
+            assert_eq!(Instance::locked(&pod, "web", "n/l", "ff", limit).is_ok(), is_locked, "{limit:?}");
+        }
     }
 
     #[test]

@@ -80,3 +80,25 @@ pub fn candidate_of(answer: Answer) -> Result<CandidateRecord, Failure> {
         other => Err(Failure::Unknown(format!("the store answered with {other:?} instead of a candidate").into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_answer_of_a_store_has_a_reply_and_an_unexpected_object_is_named() {
+        let lease = || Object::Lease(LeaseRecord::default());
+        let candidate = || Object::Candidate(CandidateRecord::default());
+        assert_eq!(reply_of(Ok(Some(lease()))), Reply::Landed(lease()));
+        assert_eq!(reply_of(Ok(None)), Reply::Deleted);
+        assert_eq!(reply_of(Err(Failure::Missing)), Reply::Missing);
+        assert!(lease_of(Ok(Some(lease()))).is_ok() && candidate_of(Ok(Some(candidate()))).is_ok());
+        let unexpected = [lease_of(Ok(Some(candidate()))).err(), candidate_of(Ok(Some(lease()))).err()];
+        for (failure, expected) in
+            unexpected.into_iter().flatten().zip(["instead of a Lease", "instead of a candidate"])
+        {
+            assert!(matches!(failure, Failure::Unknown(_)) && failure.to_string().contains(expected), "{failure}");
+        }
+        assert!(matches!(lease_of(Err(Failure::Conflict)), Err(Failure::Conflict)));
+    }
+}

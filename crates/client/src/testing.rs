@@ -47,6 +47,8 @@
 
 #[cfg(test)]
 mod hand_clock;
+#[cfg(test)]
+mod log;
 pub(crate) mod tokio_clock;
 
 use http::Uri;
@@ -57,6 +59,8 @@ use tower::{BoxError, Service};
 
 #[cfg(test)]
 pub(crate) use hand_clock::HandClock;
+#[cfg(test)]
+pub(crate) use log::Log;
 pub use tokio_clock::TokioClock;
 
 use crate::store::connections;

@@ -102,6 +102,18 @@ mod tests {
     }
 
     #[test]
+    fn spaces_around_the_parts_of_an_act_do_not_count() {
+        let pin = Pin { candidate: "web-1".to_owned(), until: END };
+        let read = lease_acts(&metadata(names::PIN, " web-1  until  2026-12-31T23:59:59Z ")).pin;
+        assert_eq!(read, Some(Annotation::Valid(pin)));
+        let exclusion = Exclusion { until: END, reason: "drain".to_owned() };
+        let read = candidate_acts(&metadata(names::EXCLUDE, " 2026-12-31T23:59:59Z:  drain ")).exclude;
+        assert_eq!(read, Some(Annotation::Valid(exclusion)));
+        let until = lease_acts(&metadata(names::HOLD_UNTIL, " 2026-12-31T23:59:59Z ")).hold_until;
+        assert_eq!(until, Some(Annotation::Valid(END)));
+    }
+
+    #[test]
     fn an_exclusion_is_conditional_on_the_version_and_removed_by_null() {
         let exclusion = Exclusion { until: END, reason: "works".to_owned() };
         let annotations = |exclude: Value, asked_by: Value| {

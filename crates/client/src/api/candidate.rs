@@ -285,4 +285,31 @@ mod tests {
         assert_eq!(read.status, LeaseCandidateStatus::default());
         assert_eq!(ReadCandidate::from_json(Value::Null), ReadCandidate::default());
     }
+
+    #[test]
+    fn every_text_is_cut_to_a_kilobyte() {
+        let long = "x".repeat(5_000);
+        let condition = |type_: &str| {
+            json!({
+                "type": type_, "status": "True", "reason": long, "message": long,
+                "lastTransitionTime": "1970-01-01T00:00:05Z",
+            })
+        };
+        let conditions = ["Admissible", "Responsive", "Leading"].map(condition);
+        let ReadCandidate { record, .. } = ReadCandidate::from_json(json!({
+            "metadata": {
+                "annotations": { "hustings.io/session": long },
+                "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": long, "uid": long }],
+            },
+            "spec": { "leaseName": long, "binaryVersion": long, "emulationVersion": long, "strategy": long },
+            "status": { "message": long, "conditions": conditions },
+        }));
+        let (pod, status) = (record.pod.unwrap(), record.status);
+        let optional = [record.session, record.emulation_version, record.strategy].map(Option::unwrap_or_default);
+        let conditions = [status.admissible, status.responsive, status.leading].map(|condition| condition.reason);
+        let required = [record.lease_name, record.binary_version, pod.name, pod.uid, status.message];
+        for text in optional.into_iter().chain(conditions).chain(required) {
+            assert_eq!(text.len(), 1_024);
+        }
+    }
 }

@@ -16,7 +16,7 @@ use crate::work::panics::as_work;
 
 /// An elector that is ready to start.
 pub struct Elector {
-    task: Task,
+    pub(super) task: Task,
     leadership: Leadership,
     shutdown: CancellationToken,
 }

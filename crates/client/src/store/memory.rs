@@ -181,3 +181,76 @@ impl Store for MemoryStore {
         self.watch(namespace, move |store| store.candidate(&name).cloned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hustings_core::model::Nomination;
+
+    use super::*;
+
+    fn store() -> MemoryStore {
+        let store = MemoryStore::new();
+        let nomination = Box::new(Nomination {
+            name: "a".to_owned(),
+            lease_name: "l".to_owned(),
+            binary_version: "1.0".to_owned(),
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            lease_duration_seconds: 15,
+            session: "s".to_owned(),
+            pod: None,
+        });
+        let renew_time = store.clock.wall().after(Duration::from_hours(1));
+        store.execute("n", &Request::CreateCandidate { nomination, renew_time }).unwrap();
+        store
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_ping_is_later_than_the_last_ping_and_the_last_renewal() {
+        let store = store();
+        let mut latest = store.candidate("n", "a").unwrap().renew_time;
+        for _ in 0..2 {
+            let ping_time = store.ping("n", "a").unwrap().ping_time;
+            assert!(ping_time > latest);
+            latest = ping_time;
+        }
+        assert_eq!((store.ping("n", "b"), store.ping("m", "a")), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_reports_the_object_as_it_is_and_then_only_its_own_changes() {
+        let store = store();
+        let (mut lease, mut candidate) = (store.watch_lease("n", "l"), store.watch_candidate("n", "a"));
+        assert_eq!(lease.next().now_or_never(), Some(Some(None)));
+        assert!(matches!(candidate.next().now_or_never(), Some(Some(Some(_)))));
+        store.grant("n", "l", "a");
+        let granted = lease.next().now_or_never().flatten().flatten().unwrap();
+        assert_eq!(granted.holder.as_deref(), Some("a"));
+        assert_eq!(candidate.next().now_or_never(), None, "the candidate has not changed");
+        store.ping("n", "a");
+        assert!(matches!(candidate.next().now_or_never(), Some(Some(Some(_)))));
+        assert_eq!(lease.next().now_or_never(), None);
+        assert!(store.delete_lease("n", "l") && !store.delete_lease("n", "l"));
+        assert_eq!(lease.next().now_or_never(), Some(Some(None)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_grant_resets_what_the_former_holder_left_in_the_lease() {
+        let store = store();
+        store.grant("n", "l", "a").unwrap();
+        let edited = store.edit_lease("n", "l", |record| {
+            record.session = hustings_core::model::SessionMark::Absent;
+            record.preferred_holder = Some("b".to_owned());
+            record.hold = Some("works".to_owned());
+            (record.leaving, record.enrolled) = (true, false);
+        });
+        let granted = store.grant("n", "l", "b").unwrap();
+        assert_eq!((granted.holder.as_deref(), granted.is_grant(), granted.transitions), (Some("b"), true, 2));
+        assert_eq!((granted.preferred_holder, granted.hold), (None, None));
+        assert_eq!((granted.leaving, granted.enrolled, granted.duration_seconds), (false, true, 5));
+        assert!(granted.renew_time > edited.unwrap().renew_time);
+    }
+}

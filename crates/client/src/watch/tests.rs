@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Ready;
-use std::io::{self, Write};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,25 +20,11 @@ use tower::Service;
 
 use super::*;
 use crate::api::ReadLease;
-use crate::testing::client_over;
+use crate::testing::{Log, client_over};
 
 const END_OF_INITIAL_EVENTS: &str = r#"{"type": "BOOKMARK", "object": {
     "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
     "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}}"#;
-
-/// The log that a watch wrote.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Write::write(&mut *self.0.lock().unwrap(), bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn asks(request: &Request<Body>, for_what: &str) -> bool {
     request.uri().query().is_some_and(|query| query.contains(for_what))
@@ -123,17 +109,12 @@ async fn a_server_that_rejects_watches_does_not_get_a_request_every_second() {
             async { Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap()) }
         }
     });
-    // If a test without a subscriber reached the log line first, it would disable the line for all threads.
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _guard) = Log::begin();
     let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
     assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to report");
     let asked = asked.load(Ordering::Relaxed);
     assert!((100..=150).contains(&asked), "{asked} requests in ten minutes");
-    let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).matches("watch failed").count();
+    let logged = log.take().matches("WARN watch failed").count();
     assert!((9..=11).contains(&logged), "logged {logged} times in ten minutes");
 }
 
@@ -354,6 +335,20 @@ fn a_failed_watch_is_reported_with_its_remedy() {
         (Error::WatchError(status(403, "by a webhook")), "by a webhook (403)".to_owned()),
     ] {
         assert_eq!(reason(&error, "leases.coordination.k8s.io", "n"), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_other_failure_of_a_watch_is_a_warning_and_a_repeated_one_only_once_a_minute() {
+    let (log, _guard) = Log::begin();
+    let mut last = LastFailure::default();
+    for (seconds, reason, level) in
+        [(0, "down", "WARN"), (1, "down", "DEBUG"), (2, "denied", "WARN"), (3, "down", "WARN"), (63, "down", "WARN")]
+    {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        last.log(reason.to_owned(), "leases", "n/l");
+        let line = format!(r#"{level} watch failed, trying again resource="leases" what="n/l" reason="{reason}""#);
+        assert_eq!(log.take(), line);
     }
 }
 

@@ -89,6 +89,9 @@ mod tests {
         leadership.term().unwrap().fence(&mut metadata);
         assert_eq!(metadata.annotations.as_ref().unwrap()["hustings.io/fence"], "n/l/7");
         assert_eq!(Fence::of(&metadata), Some(Fence { lease: "n/l".to_owned(), token: 7 }));
+        publisher.publish(Some(Leading { number: 2, token: 9, valid_until }), None);
+        leadership.term().unwrap().fence(&mut metadata);
+        assert_eq!(Fence::of(&metadata).unwrap().token, 9, "the mark of a later term replaces that of an earlier one");
     }
 
     #[test]

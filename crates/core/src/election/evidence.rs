@@ -253,6 +253,8 @@ impl fmt::Display for Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::election::{Config, EvidenceConfig, Observation, Source};
+    use crate::model::{Now, Pod, SessionMark, WireTime};
 
     fn silence(intervals_millis: &[u64], lease_seconds: u32) -> Duration {
         let mut at = Moment::from_micros(0);
@@ -285,8 +287,70 @@ mod tests {
     }
 
     #[test]
+    fn a_session_without_a_pod_and_a_container_names_no_place() {
+        let pod = PodRecord { uid: "u".to_owned(), ..PodRecord::default() };
+        let record = |session: &str| LeaseRecord {
+            session: SessionMark::read(Some(&format!("{session}/1/15"))),
+            ..LeaseRecord::default()
+        };
+        for (session, doubt) in [("random", Doubt::NoPlace), ("u.c.n.random", Doubt::NotTerminated)] {
+            assert_eq!(has_terminated(&record(session), &pod), Err(doubt));
+        }
+        assert_eq!(Doubt::NoPlace.to_string(), "the session names no container");
+    }
+
+    #[test]
     fn before_the_first_renewal_a_quarter_of_the_lease_is_silence() {
         assert_eq!(silence(&[], 20), Duration::from_secs(5));
         assert!(silence(&[], 137) > Duration::from_secs(31), "renewed every 26 s");
+    }
+
+    #[test]
+    fn the_first_proof_of_a_death_counts() {
+        let config =
+            Config { evidence: EvidenceConfig { pods: true, ..EvidenceConfig::default() }, ..Config::default() };
+        let mut election = Election::new(config, "n", "l");
+        let at = |seconds: i64| {
+            let micros = seconds * 1_000_000;
+            Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
+        };
+        let candidate = CandidateRecord {
+            name: "a".to_owned(),
+            lease_name: "l".to_owned(),
+            binary_version: "1.0".to_owned(),
+            emulation_version: Some("1.0".to_owned()),
+            pod: Some(Pod { name: "a".to_owned(), uid: "u".to_owned() }),
+            ..CandidateRecord::default()
+        };
+        election.observe(at(0), Observation::Candidate { record: candidate, source: Source::Watch });
+        for seconds in [0, 2] {
+            let record = LeaseRecord {
+                resource_version: 5 + u64::try_from(seconds).unwrap(),
+                holder: Some("a".to_owned()),
+                session: SessionMark::read(Some("u.c.n.1/1/15")),
+                acquire_time: Some(at(0).wall),
+                renew_time: Some(at(seconds).wall),
+                duration_seconds: 15,
+                ..LeaseRecord::as_created()
+            };
+            election.observe(at(seconds), Observation::Lease { record, source: Source::Watch });
+        }
+        let decision = election.decide(at(6));
+        assert!(decision.actions.contains(&Action::ReadPod { pod: "a".into() }), "{:?}", decision.actions);
+        let end = ContainerEnd { container: "c".to_owned(), finished_at: Some(at(3).wall), reason: "Error".to_owned() };
+        let pod = PodRecord { uid: "u".to_owned(), ends: vec![end], ..PodRecord::default() };
+        for seconds in [6, 8] {
+            election.observe(at(seconds), Observation::Pod { record: Some(pod.clone()) });
+            let silence = Duration::from_secs(4);
+            assert_eq!(election.evidence(), Some((Evidence::ContainerTerminated, silence)), "at {seconds} s");
+        }
+        let renewed = LeaseRecord {
+            resource_version: 9,
+            renew_time: Some(at(9).wall),
+            ..election.lease().unwrap().record().clone()
+        };
+        election.observe(at(9), Observation::Lease { record: renewed, source: Source::Watch });
+        election.observe(at(9), Observation::Pod { record: Some(pod) });
+        assert_eq!((election.evidence(), election.doubt()), (None, None), "that answer is older than the renewal");
     }
 }

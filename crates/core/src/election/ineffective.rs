@@ -159,7 +159,7 @@ fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SessionMark, Set};
+    use crate::model::{SessionMark, Set, Transfer};
 
     const LOST: Option<&str> = Some("it");
 
@@ -196,6 +196,27 @@ mod tests {
         assert_eq!(ineffective.writes().count(), 1, "its pause ended 29 s ago");
         ineffective.forget_unneeded(at(33), &config);
         assert_eq!(ineffective.writes().count(), 0);
+    }
+
+    #[test]
+    fn each_field_that_a_decision_reads_is_named_if_it_is_lost() {
+        let record = LeaseRecord::as_created();
+        let act = || LeaseWrite::new(Purpose::Act, &record);
+        let text = || Set::To("x".to_owned());
+        for (write, name) in [
+            (LeaseWrite { preferred_holder: text(), ..act() }, "annotation hustings.io/preferred-holder"),
+            (LeaseWrite { hold: text(), ..act() }, "annotation hustings.io/hold"),
+            (LeaseWrite { transfer: Set::To(Transfer::Any), ..act() }, "annotation hustings.io/transfer"),
+            (LeaseWrite { strategy: text(), ..act() }, "annotation hustings.io/strategy"),
+        ] {
+            assert_eq!(lost(&record, &write), Some(name));
+            assert_eq!(lost(&write.applied_to(&record, 2), &write), None);
+        }
+        let config = Config::default();
+        let long = [Write::Enrol, Write::Act, Write::Status, Write::Delete];
+        let short = [Write::Create, Write::Grant, Write::Prefer, Write::Hold, Write::Ping];
+        assert_eq!(long.map(|write| write.longest_pause(&config)), [config.validity; 4]);
+        assert_eq!(short.map(|write| write.longest_pause(&config)), [config.ineffective_pause; 5]);
     }
 
     #[test]

@@ -270,4 +270,18 @@ mod tests {
         follow(HoldingPeriod::of(&grant("a", 1), at(1)), &term("a", 1), &mut members, 2);
         assert!(!a(&mut members).forfeited && a(&mut members).responsive == Some(true));
     }
+
+    #[test]
+    fn a_lapse_under_a_later_controller_counts_once_that_controller_has_seen_a_renewal() {
+        let renewed = |micros| LeaseRecord { renew_time: Some(WireTime::from_micros(micros)), ..term("a", 1) };
+        for (renewals, counted) in [(0, 0), (1, 1)] {
+            let mut members = members();
+            let mut period = HoldingPeriod::follow(None, &renewed(0), &mut members, now(0), &Config::default());
+            for renewal in 1..=renewals {
+                period = follow(period, &renewed(renewal), &mut members, renewal);
+            }
+            period.pass(&Observed::first(renewed(renewals), at(1)), &mut members, now(20), &Config::default());
+            assert_eq!(a(&mut members).damping.count, counted, "{renewals} renewals");
+        }
+    }
 }

@@ -78,3 +78,81 @@ impl Observation {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, Moment, Purpose, RecordedStatus};
+
+    fn requested(action: &Action, current: Option<&LeaseRecord>) -> Option<Request> {
+        action.request("l", current, [WireTime::from_micros(7); 3])
+    }
+
+    #[test]
+    fn a_dead_candidate_is_deleted_only_as_it_was_seen() {
+        let candidate = CandidateKey::hustings("a");
+        let action = Action::DeleteCandidate { candidate: candidate.clone(), uid: "u".into(), resource_version: 9 };
+        let expected = Request::DeleteCandidate { candidate, uid: "u".to_owned(), resource_version: Some(9) };
+        assert_eq!(requested(&action, None), Some(expected));
+    }
+
+    #[test]
+    fn a_write_of_the_lease_goes_with_the_version_that_was_seen() {
+        let record = LeaseRecord { resource_version: 5, ..LeaseRecord::as_created() };
+        let write = LeaseWrite::new(Purpose::Enrol, &record);
+        let action = Action::WriteLease { write: write.clone(), event: None };
+        assert_eq!(requested(&action, Some(&record)), Some(Request::write_lease("l", write, &record)));
+    }
+
+    #[test]
+    fn evidence_and_events_are_no_requests_of_the_store() {
+        for action in [Action::ReadPod { pod: "p".into() }, Action::ReadNode { node: "n".into() }] {
+            assert_eq!(requested(&action, None), None);
+        }
+    }
+
+    #[test]
+    fn each_reply_is_observed_as_what_it_is() {
+        let key = || CandidateKey::hustings("a");
+        let sent = Moment::from_micros(3);
+        let lease = Request::read_lease("l");
+        let write = Request::create_lease("l");
+        let candidate = Request::ReadCandidate { candidate: key() };
+        let ping = Request::patch_candidate(key(), "u", CandidatePatch::Ping(WireTime::from_micros(1)));
+        let status = Box::new(RecordedStatus::default());
+        let status = CandidatePatch::Status { status, since: [WireTime::from_micros(7); 3] };
+        let status = Request::patch_candidate(key(), "u", status);
+        let delete = Request::DeleteCandidate { candidate: key(), uid: "u".to_owned(), resource_version: None };
+        let (read, written) = (Source::Read { sent }, Source::Written { sent });
+        let record = CandidateRecord::default;
+        let landed = || Outcome::Landed(Object::Candidate(record()));
+        let seen = |source| Ok(Observation::Candidate { record: record(), source });
+        let gone = |source| Ok(Observation::CandidateMissing { candidate: key(), source });
+        let failed = |target| Ok(Observation::Failed { target });
+        for (request, reply, expected) in [
+            (&lease, Outcome::Missing, Ok(Observation::LeaseMissing { source: read })),
+            (&lease, Outcome::Unknown, failed(Target::Lease)),
+            (&write, Outcome::Conflict, Err(lease.clone())),
+            (&write, Outcome::Missing, Err(lease.clone())),
+            (&write, Outcome::Refused, failed(Target::Lease)),
+            (&candidate, landed(), seen(read)),
+            (&candidate, Outcome::Missing, gone(read)),
+            (&candidate, Outcome::Refused, failed(Target::Candidate(key()))),
+            (&ping, landed(), seen(written)),
+            (&ping, Outcome::Missing, Err(candidate.clone())),
+            (&ping, Outcome::Conflict, Err(candidate.clone())),
+            (&ping, Outcome::Unknown, failed(Target::Candidate(key()))),
+            (&status, landed(), seen(Source::StatusWritten { sent })),
+            (&status, Outcome::Missing, failed(Target::Status(key()))),
+            (&status, Outcome::Conflict, failed(Target::Status(key()))),
+            (&status, Outcome::Refused, failed(Target::Status(key()))),
+            (&delete, Outcome::Deleted, gone(written)),
+            (&delete, Outcome::Missing, Err(candidate.clone())),
+            (&delete, Outcome::Conflict, Err(candidate.clone())),
+            (&delete, Outcome::Unknown, failed(Target::Candidate(key()))),
+        ] {
+            let case = format!("{request:?} {reply:?}");
+            assert_eq!(Observation::of_reply(request, reply, sent), expected, "{case}");
+        }
+    }
+}

@@ -241,6 +241,17 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_by_the_controller_has_no_end() {
+        let until = Some(Annotation::Valid(WireTime::from_micros(5_000)));
+        let mut paused = record();
+        for (hold_until, expected) in [(None, Set::Keep), (until, Set::Remove)] {
+            paused.acts.hold_until = hold_until;
+            let (write, _) = hold(&paused, &Hold::Disagreement, false).unwrap();
+            assert_eq!(write.hold_until, expected);
+        }
+    }
+
+    #[test]
     fn a_hold_changes_a_holder_only_on_a_lease_of_our_own_creation() {
         let theirs = Hold::ThirdPartyStrategy("x.io/Y".to_owned());
         let (write, event) = hold(&record(), &theirs, false).unwrap();

@@ -143,4 +143,33 @@ mod tests {
         assert_eq!(attempts.settle(&record, "a", "s"), None);
         assert_eq!(attempts.latest_renew_time(), Some(time(900)), "one was made on this very version");
     }
+
+    #[test]
+    fn of_too_many_attempts_the_oldest_is_forgotten() {
+        let request = Request { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
+        let mut attempts = Attempts::default();
+        for micros in 1..=9 {
+            let renewed = WireTime::from_micros(micros);
+            let (resource_version, renew_time, range_start) = (7, renewed, renewed);
+            attempts.push(Attempt {
+                request,
+                resource_version,
+                renew_time,
+                range_start,
+                ordinal: 1,
+                number: 1,
+                token: 1,
+            });
+        }
+        for micros in 1..=9 {
+            let record = LeaseRecord {
+                resource_version: 7,
+                holder: Some("a".to_owned()),
+                session: SessionMark::read(Some("s/1/15")),
+                renew_time: Some(WireTime::from_micros(micros)),
+                ..LeaseRecord::default()
+            };
+            assert_eq!(attempts.settle(&record, "a", "s").is_some(), micros > 1, "{micros}");
+        }
+    }
 }

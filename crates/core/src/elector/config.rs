@@ -364,7 +364,11 @@ mod tests {
         let [warning] = istio.warnings()[..] else { panic!("{:?}", istio.warnings()) };
         let (renew_deadline, least) = (Duration::from_secs(15), Duration::from_secs(23));
         assert_eq!(warning, TimingWarning::OneLostRenewal { renew_deadline, least });
-        assert!(warning.to_string().contains("the renew deadline of 15s is below 23s"), "{warning}");
+        assert_eq!(
+            warning.to_string(),
+            "one lost renewal may cost the term: the renew deadline of 15s is below 23s, which is two jittered retry \
+             periods and a request timeout; raise it, or lower the retry period or the request timeout"
+        );
         // Those of Kubernetes' components and controller-runtime, those of OpenShift, and longer ones like Istio's.
         for (timing, warns) in
             [((15, 10_000, 2_000), false), ((137, 107_000, 26_000), false), ((60, 30_000, 15_000), true)]

@@ -92,3 +92,118 @@ impl Action {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elector::{AttemptId, FailOpen, Mode, Timing};
+    use crate::model::{CandidateRecord, LeaseWrite, Pod, Purpose, Strategy, WireTime};
+
+    fn config() -> Config {
+        Config {
+            identity: "a".to_owned(),
+            lease_name: "l".to_owned(),
+            session: "s".to_owned(),
+            mode: Mode::Coordinated,
+            strategy: Strategy::OldestEmulationVersion,
+            fallback: true,
+            timing: Timing::default(),
+            fail_open: FailOpen::Off,
+            keeps_on_stop: false,
+        }
+    }
+
+    fn nomination(pod: Option<Pod>) -> Nomination {
+        Nomination {
+            name: "a".to_owned(),
+            lease_name: "l".to_owned(),
+            binary_version: "1.0".to_owned(),
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            lease_duration_seconds: 15,
+            session: "s".to_owned(),
+            pod,
+        }
+    }
+
+    #[test]
+    fn a_write_is_encoded_only_upon_the_version_that_it_is_conditional_on() {
+        let known = |resource_version| LeaseRecord { resource_version, ..LeaseRecord::as_created() };
+        let write = Box::new(LeaseWrite::new(Purpose::Renew, &known(5)));
+        let action = Action::WriteLease { attempt: AttemptId(1), write: write.clone() };
+        for (current, upon) in [(None, None), (Some(known(5)), Some(known(5))), (Some(known(6)), None)] {
+            let expected =
+                Request::WriteLease { name: "l".to_owned(), write: write.clone(), current: upon.map(Box::new) };
+            assert_eq!(action.request(&config(), None, current.as_ref()), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_candidate_names_its_owner_only_where_the_elector_says_so() {
+        let attempt = AttemptId(1);
+        let renew_time = WireTime::from_micros(3);
+        let pod = || Some(Pod { name: "p".to_owned(), uid: "u".to_owned() });
+        let whole = nomination(pod());
+        for names_owner in [false, true] {
+            let expected = Box::new(nomination(pod().filter(|_| names_owner)));
+            let action = Action::CreateCandidate { attempt, renew_time, names_owner };
+            assert_eq!(
+                action.request(&config(), Some(&whole), None),
+                Some(Request::CreateCandidate { nomination: expected.clone(), renew_time })
+            );
+            let renew = |refresh| {
+                let action = Action::RenewCandidate { attempt, uid: "v".to_owned(), renew_time, refresh, names_owner };
+                action.request(&config(), Some(&whole), None)
+            };
+            let patch = |patch| Some(Request::patch_candidate("a", "v", patch));
+            assert_eq!(renew(true), patch(CandidatePatch::Refresh { nomination: expected, renew_time }));
+            assert_eq!(renew(false), patch(CandidatePatch::Renew(renew_time)));
+        }
+    }
+
+    #[test]
+    fn the_own_candidate_is_deleted_by_its_uid_in_any_version() {
+        let action = Action::DeleteCandidate { attempt: AttemptId(1), uid: "v".to_owned() };
+        let expected = Request::DeleteCandidate {
+            candidate: CandidateKey::hustings("a"),
+            uid: "v".to_owned(),
+            resource_version: None,
+        };
+        assert_eq!(action.request(&config(), None, None), Some(expected));
+    }
+
+    #[test]
+    fn each_reply_is_observed_as_what_it_is() {
+        let attempt = AttemptId(1);
+        let candidate = || Object::Candidate(CandidateRecord::default());
+        let source = Source::Read(attempt);
+        let written = |outcome| Some(Observation::CandidateWritten { attempt, outcome });
+        let delete = || Action::DeleteCandidate { attempt, uid: "v".to_owned() };
+        let failed = || Some(Observation::ReadFailed(attempt));
+        for (action, reply, expected) in [
+            (Action::ReadLease(attempt), Outcome::Missing, Some(Observation::LeaseMissing { source })),
+            (Action::ReadLease(attempt), Outcome::Unknown, failed()),
+            (Action::ReadCandidate(attempt), Outcome::Missing, Some(Observation::CandidateMissing { source })),
+            (Action::ReadCandidate(attempt), Outcome::Refused, failed()),
+            (
+                Action::ListCandidates(attempt),
+                Outcome::Landed(Object::Candidates(Vec::new())),
+                Some(Observation::Candidates { attempt, records: Some(Vec::new()) }),
+            ),
+            (
+                Action::ListCandidates(attempt),
+                Outcome::Missing,
+                Some(Observation::Candidates { attempt, records: None }),
+            ),
+            (Action::ListCandidates(attempt), Outcome::Refused, failed()),
+            // A finalizer keeps the object for a while.
+            (delete(), Outcome::Landed(candidate()), written(Outcome::Deleted)),
+            (delete(), Outcome::Deleted, written(Outcome::Deleted)),
+            (delete(), Outcome::Conflict, written(Outcome::Conflict)),
+            (Action::StopWork, Outcome::Deleted, None),
+        ] {
+            assert_eq!(action.observation(reply.clone()), expected, "{action:?} {reply:?}");
+        }
+    }
+}

@@ -67,3 +67,39 @@ impl Timer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Timer;
+
+    #[test]
+    fn the_word_of_each_timer_is_its_name_in_kebab_case() {
+        for timer in [
+            Timer::RequestTimeout,
+            Timer::FailurePause,
+            Timer::Validity,
+            Timer::Renewal,
+            Timer::StopGrace,
+            Timer::Successor,
+            Timer::GiveUp,
+            Timer::Cooldown,
+            Timer::Claim,
+            Timer::HandOverRequest,
+            Timer::Write,
+            Timer::Read,
+            Timer::Poll,
+            Timer::ControllerWait,
+            Timer::List,
+            Timer::ProofOfLife,
+            Timer::CandidateWrite,
+            Timer::CandidateDeletion,
+        ] {
+            let name = format!("{timer:?}");
+            let words = name.char_indices().fold(String::new(), |words, (index, letter)| {
+                let hyphen = if index > 0 && letter.is_ascii_uppercase() { "-" } else { "" };
+                format!("{words}{hyphen}{}", letter.to_ascii_lowercase())
+            });
+            assert_eq!(timer.as_str(), words);
+        }
+    }
+}

@@ -4,10 +4,13 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use http::{Request, Response};
+use hustings_core::elector::Mode as CoreMode;
 use kube::client::Body;
 
 use super::*;
 use crate::api::names::LONGEST_NAME;
+use crate::elector::campaign::Task;
+use crate::elector::driver::Driver;
 
 fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
     let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
@@ -57,7 +60,14 @@ async fn each_problem_is_found() {
         "emulation version 1.3.0 is above binary version 1.2.0: lower it, or raise the latter"
     );
     assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is negative: use 0 or more");
-    assert!(candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is unknown"));
+    assert_eq!(
+        candidate(with("a").binary_version("1.2").emulation_version("y")),
+        "emulation version \"y\" is not a semantic version: use one such as 1.4.0"
+    );
+    assert_eq!(
+        candidate(with("a").binary_version("1.2").strategy("Mine")),
+        "strategy \"Mine\" is unknown: use OldestEmulationVersion or a qualified name (domain/Name)"
+    );
 }
 
 #[tokio::test]
@@ -98,6 +108,78 @@ async fn the_pod_comes_from_the_environment() {
     let mut outside = builder("n", "l").direct();
     outside.settings.host_name = Some("host".to_owned());
     assert_eq!(outside.build_in(|_| None).ok().unwrap().leadership().identity(), "host");
+}
+
+fn driver(elector: &Elector) -> &Driver {
+    match &elector.task {
+        Task::Campaign(driver) => driver,
+        Task::Off(_) => panic!("the election is switched on"),
+    }
+}
+
+#[tokio::test]
+async fn each_setting_reaches_the_elector() {
+    let durations = Durations { lease_duration_seconds: 30, ..Durations::default() };
+    let elector = builder("n", "l")
+        .binary_version("1.2")
+        .emulation_version("1.1")
+        .strategy("OldestEmulationVersion")
+        .priority(7)
+        .fallback(false)
+        .identity("a")
+        .fail_open(FailOpen::Unbounded)
+        .keep_on_stop()
+        .timing(durations)
+        .pod("web-0", "pod-uid")
+        .build_in(|_| None)
+        .ok()
+        .unwrap();
+    let config = &driver(&elector).config;
+    assert_eq!((config.identity.as_str(), config.lease_name.as_str(), config.mode), ("a", "l", CoreMode::Coordinated));
+    assert_eq!((config.fallback, config.fail_open, config.keeps_on_stop), (false, FailOpen::Unbounded, true));
+    assert_eq!(Durations::from(config.timing), durations);
+    let nomination = elector.nomination().unwrap();
+    assert_eq!((nomination.name.as_str(), nomination.lease_name.as_str(), nomination.priority), ("a", "l", Some(7)));
+    assert_eq!((nomination.binary_version.as_str(), nomination.emulation_version.as_deref()), ("1.2", Some("1.1")));
+    assert_eq!((nomination.lease_duration_seconds, &nomination.session), (30, &config.session));
+    assert_eq!(nomination.pod, Some(Pod { name: "web-0".to_owned(), uid: "pod-uid".to_owned() }));
+    let direct = builder("n", "l").direct().key(3).identity("a").build_in(|_| None).ok().unwrap();
+    let Driver { config, key, .. } = driver(&direct);
+    assert_eq!((config.mode, key.current(), direct.nomination()), (CoreMode::Direct, Some(3), None));
+    assert_eq!((config.fail_open, config.keeps_on_stop), (FailOpen::Off, false));
+}
+
+#[tokio::test]
+async fn only_a_strategy_of_hustings_needs_an_emulation_version() {
+    for (strategy, expected) in [("OldestEmulationVersion", Some("1.2")), ("example.com/Mine", None)] {
+        let builder = builder("n", "l").binary_version("1.2").strategy(strategy).identity("a");
+        let elector = builder.build_in(|_| None).ok().unwrap();
+        assert_eq!(elector.nomination().unwrap().emulation_version.as_deref(), expected, "{strategy}");
+        assert_eq!(driver(&elector).config.strategy.as_str(), strategy);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_session_names_the_pod_and_the_container_of_the_caller_before_those_of_the_environment() {
+    let unique = |name: &str| format!("{name}-{}", std::process::id());
+    let environment = |name: &str| match name {
+        "POD_NAME" => Some("env".to_owned()),
+        "POD_UID" => Some(unique("env-uid")),
+        "CONTAINER_NAME" => Some("env-container".to_owned()),
+        _ => None,
+    };
+    let place = |builder: ElectorBuilder<Direct>| {
+        let elector = builder.build_in(environment).ok().unwrap();
+        driver(&elector).config.session.split('.').take(2).collect::<Vec<_>>().join(".")
+    };
+    let bare = || builder("n", &unique("places")).direct();
+    let in_environment = unique("env-uid");
+    let uid = unique("uid");
+    assert_eq!(place(bare()), format!("{in_environment}.env-container"));
+    assert_eq!(place(bare().container("web")), format!("{in_environment}.web"));
+    assert_eq!(place(bare().pod("web-0", uid.as_str())), format!("{uid}.env-container"));
+    assert_eq!(place(bare().pod("web-0", uid.as_str()).container("web")), format!("{uid}.web"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -129,7 +129,7 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
-    use crate::testing::{MemoryStore, TokioClock};
+    use crate::testing::{Log, MemoryStore, TokioClock};
 
     #[test]
     fn only_a_rejection_by_rbac_is_reported_as_a_missing_right() {
@@ -213,6 +213,32 @@ mod tests {
             let began = asking.clock.now();
             asking.pause(sent, &answer).await;
             assert_eq!(asking.clock.now().since(began).as_secs(), expected, "{asked}");
+        }
+    }
+
+    #[test]
+    fn each_class_of_failure_is_logged_with_its_remedy_and_a_repeated_one_for_debugging() {
+        let (log, _guard) = Log::begin();
+        let (clock, namespace) = (TokioClock::shared(), "n".to_owned());
+        let asking = Asking { failures: Arc::default(), clock, timeout: Duration::from_secs(5), namespace };
+        let denied = r#"leases is forbidden: User "jane" cannot create resource "leases""#;
+        let status = |code, message| kube::Error::Api(Status::failure(message, "Forbidden").with_code(code).boxed());
+        let refused = |code, message| Failure::Refused(Box::new(status(code, message)));
+        let create = Request::create_lease("l");
+        for (failure, line) in [
+            (
+                refused(403, denied),
+                "WARN not allowed: grant the verb create on leases.coordination.k8s.io in namespace n",
+            ),
+            (refused(422, "too long"), "WARN request refused"),
+            (Failure::Missing, "WARN cannot create: there is no such namespace, or no such kind"),
+            (Failure::NotSent(Duration::ZERO), "WARN request failed"),
+            (Failure::NotSent(Duration::ZERO), "DEBUG request failed"),
+            (Failure::Conflict, "DEBUG request failed"),
+        ] {
+            asking.log(&create, &failure);
+            let logged = log.take();
+            assert!(logged.starts_with(line) && logged.contains(r#"name="l""#), "{logged}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The driver in virtual time, against a server with one Lease whose answers a test can delay.
 
 mod candidates;
+mod notes;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -248,3 +248,13 @@ fn a_token_is_cancelled_with_its_term_but_does_not_cancel_it() {
     publisher.publish(None, None);
     assert!(token.is_cancelled());
 }
+
+#[test]
+fn a_term_that_is_resigned_while_the_elector_is_busy_is_resigned_all_the_same() {
+    let (_clock, mut publisher, leadership) = handles();
+    publisher.publish(Some(leading(7, 110)), None);
+    assert_eq!(publisher.resignation().now_or_never(), None);
+    leadership.term().unwrap().resign();
+    assert_eq!(publisher.resignation().now_or_never(), Some(()));
+    assert_eq!(publisher.resignation().now_or_never(), None, "it is resigned once");
+}

@@ -81,3 +81,25 @@ impl Default for RangeState {
         Self { range: None, reported: WireTime::MIN }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::model::{LeaseRecord, SessionMark};
+
+    use super::*;
+
+    #[test]
+    fn a_holder_that_claims_its_lease_again_and_again_does_not_change() {
+        let mut latest = None;
+        for (holder, transitions, is_change) in [("a", 1, true), ("a", 2, false), ("a", 3, false), ("b", 4, true)] {
+            let record = LeaseRecord {
+                holder: Some(holder.to_owned()),
+                session: SessionMark::read(Some(&format!("{holder}/{transitions}/15"))),
+                token: Some(u64::from(transitions)),
+                transitions,
+                ..LeaseRecord::default()
+            };
+            assert_eq!(LatestTerm::update(&mut latest, ObservedTerm::of(&record).unwrap()), is_change, "{transitions}");
+        }
+    }
+}

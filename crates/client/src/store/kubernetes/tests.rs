@@ -68,6 +68,17 @@ async fn the_pause_that_an_overloaded_server_asks_for_is_read() {
         assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
     }
     assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
+    // The header counts, whatever the details of the Status say.
+    for code in [429, 503] {
+        let head = Response::builder().status(code).header("Retry-After", 9);
+        let status = json!({ "status": "Failure", "code": code, "details": { "retryAfterSeconds": 1, "name": "l" } });
+        let failure = body_of(head.body(Body::from(status.to_string().into_bytes())).unwrap()).await.unwrap_err();
+        assert_eq!(Failure::from(failure).retry_after(), Some(Duration::from_secs(9)), "{code}");
+    }
+    let page = Response::builder().status(502).body(Body::from("x".repeat(5_000).into_bytes())).unwrap();
+    let failure = Failure::from(body_of(page).await.unwrap_err()).to_string();
+    let excerpt = "x".repeat(LONGEST_EXCERPT);
+    assert_eq!(failure, format!("outcome unknown: {excerpt} (502); read before you write again"));
 }
 
 #[test]

@@ -183,10 +183,11 @@ async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() 
     running.await.unwrap().unwrap();
 
     let stage = Stage::new();
-    let (leadership, _running) = run(stage.elector().function("broken", |_| async {
-        sleep(A_MOMENT).await;
-        assert_eq!(1, 2, "on purpose");
-    }));
+    let (leadership, _running) =
+        run(stage.elector().function("other", stage.diligent("other", 0)).function("broken", |_| async {
+            sleep(A_MOMENT).await;
+            assert_eq!(1, 2, "on purpose");
+        }));
     leads(&leadership).await.cancelled().await;
     sleep(Duration::from_millis(10)).await;
     assert!(stage.lease().is_given_up());

@@ -250,6 +250,7 @@ async fn parked_writes_are_sent_on_promotion_and_their_number_is_limited() {
     let server = Server::default();
     let gate = gate.park(2, Duration::from_mins(1));
     let api = config_maps(gate.gate(server.client()));
+    assert_eq!(gate.gate(server.client()).default_namespace(), "n", "a gated client keeps its namespace");
     let third = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let refused = create(&api).await.unwrap_err();

@@ -71,6 +71,24 @@ fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_returns() {
 }
 
 #[test]
+fn an_answer_precedes_what_another_controller_recorded_in_the_same_version() {
+    let (mut member, landed) = pinged(100);
+    observe(&mut member, landed, WRITTEN, 2);
+    let state = Some(CandidateState::Unresponsive);
+    let status = RecordedStatus { state, unresponsive_since: Some(now(1).wall), ..RecordedStatus::default() };
+    observe(&mut member, CandidateRecord { status, ..version(11, 9_001) }, Source::Watch, 3);
+    assert_eq!((member.responsive, member.unresponsive_since), (Some(true), None));
+}
+
+#[test]
+fn a_ping_that_never_reached_the_candidate_is_no_failure_and_may_be_repeated() {
+    let (mut member, _) = pinged(100);
+    assert!(member.settle_ping(now(5)).is_none() && member.ping.is_some(), "its window has not ended");
+    assert!(member.settle_ping(now(6)).is_none());
+    assert!(member.ping.is_none() && member.failed_at.is_none());
+}
+
+#[test]
 fn a_candidate_fails_only_after_a_live_read_sent_after_its_window() {
     let (mut member, landed) = pinged(100);
     observe(&mut member, landed.clone(), WRITTEN, 1);
@@ -182,4 +200,38 @@ fn a_new_session_may_be_preferred_again_after_a_missed_take_up() {
         observe(&mut member, CandidateRecord { session: session(next), ..version(6, 100) }, Source::Watch, 1);
         assert_eq!(member.forfeited, forfeited, "{former:?} {next:?}");
     }
+}
+
+#[test]
+fn a_recorded_state_shows_whether_the_candidate_answered_an_earlier_controller() {
+    for (state, responsive) in [
+        (None, None),
+        (Some(CandidateState::Holder), Some(true)),
+        (Some(CandidateState::Preferred), Some(true)),
+        (Some(CandidateState::Standby), Some(true)),
+        (Some(CandidateState::Unproven), None),
+        (Some(CandidateState::Unresponsive), Some(false)),
+        (Some(CandidateState::Damped), None),
+        (Some(CandidateState::Invalid), None),
+    ] {
+        let unresponsive_since = Some(now(7).wall);
+        let status = RecordedStatus { state, unresponsive_since, ..RecordedStatus::default() };
+        let member = Member::first(CandidateRecord { status, ..version(5, 100) }, now(9), &Config::default());
+        let since = unresponsive_since.filter(|_| responsive == Some(false));
+        assert_eq!((member.responsive, member.unresponsive_since), (responsive, since), "{state:?}");
+        assert_eq!(member.was_recorded_as_holder, state == Some(CandidateState::Holder), "{state:?}");
+    }
+}
+
+#[test]
+fn a_renewal_of_the_lease_ends_what_an_unanswered_ping_left() {
+    let status = RecordedStatus {
+        state: Some(CandidateState::Unresponsive),
+        unresponsive_since: Some(now(1).wall),
+        ..RecordedStatus::default()
+    };
+    let mut member = Member::first(CandidateRecord { status, ..version(5, 100) }, now(2), &Config::default());
+    member.failed_at = Some(at(2));
+    member.renew(at(3));
+    assert_eq!((member.responsive, member.unresponsive_since, member.failed_at), (Some(true), None, None));
 }

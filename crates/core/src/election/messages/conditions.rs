@@ -57,6 +57,12 @@ mod tests {
     }
 
     #[test]
+    fn a_candidate_that_was_never_pinged_has_not_failed() {
+        let [_, responsive, _] = status(Truth::True, Truth::Unknown, "NoHolder");
+        assert_eq!(responsive, "It has not been pinged yet: the controller pings only candidates that could win.");
+    }
+
+    #[test]
     fn an_unused_grant_is_named_before_the_reason_why_the_candidate_does_not_lead() {
         let [_, responsive, leading] = status(Truth::True, Truth::False, Condition::GRANT_NOT_TAKEN_UP);
         assert_eq!(responsive, "It did not answer its last ping within the election window.");

@@ -107,6 +107,12 @@ fn a_version_counts_if_it_is_newer_or_was_requested_after_the_newest() {
     assert_eq!(newest(&candidate), None, "an older version does not bring the candidate back");
     candidate.observe_version(at(6).moment, version(6), None);
     assert_eq!(newest(&candidate), Some(6), "but a watch may begin with a list from before");
+    candidate.observe_missing(at(8), Source::Watch);
+    candidate.observe_version(at(9).moment, version(6), Some(at(7).moment));
+    assert_eq!(newest(&candidate), Some(6), "the version of the list may come from a read, too");
+    candidate.observe_missing(at(10), Source::Watch);
+    candidate.observe_version(at(11).moment, version(5), Some(at(9).moment));
+    assert_eq!(newest(&candidate), None, "a read from before the deletion shows nothing newer");
 }
 
 #[test]
@@ -133,6 +139,15 @@ fn a_late_answer_to_an_abandoned_read_does_not_answer_the_next_read() {
     assert!(candidate.pending.is_some());
     candidate.observe_read_failed(second);
     assert!(candidate.pending.is_none());
+}
+
+#[test]
+fn a_candidate_that_is_deleted_under_a_renewal_is_created_again_at_once() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    assert!(matches!(next(&mut candidate, 3), Some((Action::RenewCandidate { .. }, _))));
+    candidate.observe_missing(at(4), Source::Watch);
+    assert!(matches!(next(&mut candidate, 4), Some((Action::CreateCandidate { .. }, _))));
 }
 
 #[test]

@@ -54,6 +54,25 @@ fn an_older_answer_counts_unless_something_was_observed_since_its_request() {
 }
 
 #[test]
+fn evidence_counts_after_a_gap_once_a_renewal_was_observed() {
+    let renewed = |resource_version, micros| LeaseRecord {
+        session: SessionMark::read(Some("s/1/20")),
+        renew_time: Some(WireTime::from_micros(micros)),
+        ..version(resource_version)
+    };
+    let mut view = LeaseView::new();
+    view.observe(renewed(5, 1), None, at(1));
+    assert!(!view.observe_death(at(1)), "an earlier holder may rely on the Lease");
+    view.observe(renewed(6, 2), None, at(2));
+    view.observe_lost(at(3));
+    assert!(!view.observe_death(at(3)));
+    view.observe(renewed(6, 2), Some(at(4)), at(5));
+    assert!(!view.observe_death(at(5)), "another holder may have come and gone meanwhile");
+    view.observe(renewed(7, 3), None, at(6));
+    assert!(view.observe_death(at(6)));
+}
+
+#[test]
 fn an_older_version_does_not_bring_a_missing_lease_back() {
     let mut view = present();
     assert!(view.observe_missing(at(2), at(3)) && view.is_missing());
@@ -188,6 +207,8 @@ fn a_recorded_history_replaces_what_the_process_knows() {
     assert_eq!(history([term(5, "a", 1), recorded(6, 2)]), ["1 a: expired"]);
     assert_eq!(history([recorded(6, 2), recorded(7, 3)]), ["2 b: expired", "1 a: expired"]);
     assert_eq!(history([recorded(6, 2), term(7, "b", 2)]), [""; 0], "a person may delete it");
+    let restored = LeaseRecord { uid: "another".to_owned(), ..recorded(7, 2) };
+    assert_eq!(history([recorded(6, 2), restored]), ["1 a: expired"], "another Lease brings its history with it");
 }
 
 #[test]
