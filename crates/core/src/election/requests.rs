@@ -129,30 +129,29 @@ mod tests {
         let seen = |source| Ok(Observation::Candidate { record: record(), source });
         let gone = |source| Ok(Observation::CandidateMissing { candidate: key(), source });
         let failed = |target| Ok(Observation::Failed { target });
-        for (request, reply, expected) in [
-            (&lease, Outcome::Missing, Ok(Observation::LeaseMissing { source: read })),
-            (&lease, Outcome::Unknown, failed(Target::Lease)),
-            (&write, Outcome::Conflict, Err(lease.clone())),
-            (&write, Outcome::Missing, Err(lease.clone())),
-            (&write, Outcome::Refused, failed(Target::Lease)),
-            (&candidate, landed(), seen(read)),
-            (&candidate, Outcome::Missing, gone(read)),
-            (&candidate, Outcome::Refused, failed(Target::Candidate(key()))),
-            (&ping, landed(), seen(written)),
-            (&ping, Outcome::Missing, Err(candidate.clone())),
-            (&ping, Outcome::Conflict, Err(candidate.clone())),
-            (&ping, Outcome::Unknown, failed(Target::Candidate(key()))),
-            (&status, landed(), seen(Source::StatusWritten { sent })),
-            (&status, Outcome::Missing, failed(Target::Status(key()))),
-            (&status, Outcome::Conflict, failed(Target::Status(key()))),
-            (&status, Outcome::Refused, failed(Target::Status(key()))),
-            (&delete, Outcome::Deleted, gone(written)),
-            (&delete, Outcome::Missing, Err(candidate.clone())),
-            (&delete, Outcome::Conflict, Err(candidate.clone())),
-            (&delete, Outcome::Unknown, failed(Target::Candidate(key()))),
-        ] {
+        let check = |request: &Request, reply: Reply, expected| {
             let case = format!("{request:?} {reply:?}");
             assert_eq!(Observation::of_reply(request, reply, sent), expected, "{case}");
-        }
+        };
+        check(&lease, Outcome::Missing, Ok(Observation::LeaseMissing { source: read }));
+        check(&lease, Outcome::Unknown, failed(Target::Lease));
+        check(&write, Outcome::Conflict, Err(lease.clone()));
+        check(&write, Outcome::Missing, Err(lease.clone()));
+        check(&write, Outcome::Refused, failed(Target::Lease));
+        check(&candidate, landed(), seen(read));
+        check(&candidate, Outcome::Missing, gone(read));
+        check(&candidate, Outcome::Refused, failed(Target::Candidate(key())));
+        check(&ping, landed(), seen(written));
+        check(&ping, Outcome::Missing, Err(candidate.clone()));
+        check(&ping, Outcome::Conflict, Err(candidate.clone()));
+        check(&ping, Outcome::Unknown, failed(Target::Candidate(key())));
+        check(&status, landed(), seen(Source::StatusWritten { sent }));
+        check(&status, Outcome::Missing, failed(Target::Status(key())));
+        check(&status, Outcome::Conflict, failed(Target::Status(key())));
+        check(&status, Outcome::Refused, failed(Target::Status(key())));
+        check(&delete, Outcome::Deleted, gone(written));
+        check(&delete, Outcome::Missing, Err(candidate.clone()));
+        check(&delete, Outcome::Conflict, Err(candidate.clone()));
+        check(&delete, Outcome::Unknown, failed(Target::Candidate(key())));
     }
 }

@@ -181,29 +181,28 @@ mod tests {
         let written = |outcome| Some(Observation::CandidateWritten { attempt, outcome });
         let delete = || Action::DeleteCandidate { attempt, uid: "v".to_owned() };
         let failed = || Some(Observation::ReadFailed(attempt));
-        for (action, reply, expected) in [
-            (Action::ReadLease(attempt), Outcome::Missing, Some(Observation::LeaseMissing { source })),
-            (Action::ReadLease(attempt), Outcome::Unknown, failed()),
-            (Action::ReadCandidate(attempt), Outcome::Missing, Some(Observation::CandidateMissing { source })),
-            (Action::ReadCandidate(attempt), Outcome::Refused, failed()),
-            (
-                Action::ListCandidates(attempt),
-                Outcome::Landed(Object::Candidates(Vec::new())),
-                Some(Observation::Candidates { attempt, records: Some(Vec::new()) }),
-            ),
-            (
-                Action::ListCandidates(attempt),
-                Outcome::Missing,
-                Some(Observation::Candidates { attempt, records: None }),
-            ),
-            (Action::ListCandidates(attempt), Outcome::Refused, failed()),
-            // A finalizer keeps the object for a while.
-            (delete(), Outcome::Landed(candidate()), written(Outcome::Deleted)),
-            (delete(), Outcome::Deleted, written(Outcome::Deleted)),
-            (delete(), Outcome::Conflict, written(Outcome::Conflict)),
-            (Action::StopWork, Outcome::Deleted, None),
-        ] {
+        let check = |action: Action, reply: Reply, expected| {
             assert_eq!(action.observation(reply.clone()), expected, "{action:?} {reply:?}");
-        }
+        };
+        check(Action::ReadLease(attempt), Outcome::Missing, Some(Observation::LeaseMissing { source }));
+        check(Action::ReadLease(attempt), Outcome::Unknown, failed());
+        check(Action::ReadCandidate(attempt), Outcome::Missing, Some(Observation::CandidateMissing { source }));
+        check(Action::ReadCandidate(attempt), Outcome::Refused, failed());
+        check(
+            Action::ListCandidates(attempt),
+            Outcome::Landed(Object::Candidates(Vec::new())),
+            Some(Observation::Candidates { attempt, records: Some(Vec::new()) }),
+        );
+        check(
+            Action::ListCandidates(attempt),
+            Outcome::Missing,
+            Some(Observation::Candidates { attempt, records: None }),
+        );
+        check(Action::ListCandidates(attempt), Outcome::Refused, failed());
+        // A finalizer keeps the object for a while.
+        check(delete(), Outcome::Landed(candidate()), written(Outcome::Deleted));
+        check(delete(), Outcome::Deleted, written(Outcome::Deleted));
+        check(delete(), Outcome::Conflict, written(Outcome::Conflict));
+        check(Action::StopWork, Outcome::Deleted, None);
     }
 }

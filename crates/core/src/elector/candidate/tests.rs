@@ -107,12 +107,6 @@ fn a_version_counts_if_it_is_newer_or_was_requested_after_the_newest() {
     assert_eq!(newest(&candidate), None, "an older version does not bring the candidate back");
     candidate.observe_version(at(6).moment, version(6), None);
     assert_eq!(newest(&candidate), Some(6), "but a watch may begin with a list from before");
-    candidate.observe_missing(at(8), Source::Watch);
-    candidate.observe_version(at(9).moment, version(6), Some(at(7).moment));
-    assert_eq!(newest(&candidate), Some(6), "the version of the list may come from a read, too");
-    candidate.observe_missing(at(10), Source::Watch);
-    candidate.observe_version(at(11).moment, version(5), Some(at(9).moment));
-    assert_eq!(newest(&candidate), None, "a read from before the deletion shows nothing newer");
 }
 
 #[test]
