@@ -180,6 +180,22 @@ mod tests {
     }
 
     #[test]
+    fn a_native_candidate_leads_only_once_it_has_taken_up_its_grant() {
+        let lease = |renewed: &str| {
+            ReadLease::from_json(json!({
+                "metadata": { "name": "l" },
+                "spec": { "holderIdentity": "b", "leaseDurationSeconds": 5, "strategy": "OldestEmulationVersion",
+                    "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": renewed },
+            }))
+        };
+        let goal = Goal::Leads { candidate: None, former: Some("a".to_owned()), once: true };
+        let grant = lease("2026-01-01T00:00:00.000000Z");
+        assert!(grant.record.is_native_grant(), "{grant:?}");
+        assert_eq!(goal.judge(&grant), None);
+        assert_eq!(goal.judge(&lease("2026-01-01T00:00:02.000000Z")), Some(happened("b leads")));
+    }
+
+    #[test]
     fn an_exclusion_has_happened_once_another_candidate_leads_and_a_pause_once_no_holder_is_preferred() {
         let goal = Goal::LeadsNot(["a".to_owned()].into());
         assert_eq!(goal.judge(&lease("a", "s/1/15", &json!({}))), None);
