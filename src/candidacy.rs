@@ -117,3 +117,52 @@ fn set<M, T>(
         None => builder,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::testing::{cluster, failure};
+
+    fn candidacy(direct: bool, fallback: bool, leader_elect: bool) -> Candidacy {
+        Candidacy {
+            lease: "l".to_owned(),
+            identity: Some("a".to_owned()),
+            binary_version: Some("1.2".to_owned()),
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            direct,
+            key: None,
+            fallback,
+            leader_elect,
+            keep_on_stop: false,
+            timing: Timing::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_crd_is_an_error_only_for_a_candidate_that_may_not_fall_back() {
+        for (direct, fallback, is_error) in [(false, false, true), (false, true, false), (true, false, false)] {
+            let groups = json!({ "kind": "APIGroupList", "groups": [{ "name": "apps", "versions": [] }] });
+            let (cluster, _) = cluster(move |request| {
+                Some(if request.path == "/apis" { (200, groups.clone()) } else { failure(404) })
+            });
+            let connection = Connection::Cluster(Box::new(cluster));
+            let checked = candidacy(direct, fallback, true).check(&connection).await;
+            assert_eq!(checked.is_err(), is_error, "direct: {direct}, fallback: {fallback}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_an_election_the_lease_is_named_by_the_flags_and_needs_no_cluster() {
+        for (namespace, expected) in [(Some("shop"), "shop/l"), (None, "default/l")] {
+            let access = Access { namespace: namespace.map(str::to_owned), ..Access::default() };
+            let candidacy = candidacy(true, true, false);
+            let connection = candidacy.connect(&access, "campaign").await.unwrap();
+            let builder = candidacy.builder(&connection, &CancellationToken::new());
+            assert_eq!(candidacy.build(builder).unwrap().leadership().lease(), expected);
+        }
+    }
+}
