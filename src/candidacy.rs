@@ -120,6 +120,9 @@ fn set<M, T>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use hustings_core::elector::Durations;
     use serde_json::json;
 
     use super::*;
@@ -153,6 +156,40 @@ mod tests {
             let checked = candidacy(direct, fallback, true).check(&connection).await;
             assert_eq!(checked.is_err(), is_error, "direct: {direct}, fallback: {fallback}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_setting_of_a_candidate_reaches_its_elector() {
+        let hour = Duration::from_hours(1);
+        for fallback in [true, false] {
+            let store = MemoryStore::new();
+            let described = Candidacy {
+                emulation_version: Some("1.1".to_owned()),
+                strategy: Some("OldestEmulationVersion".to_owned()),
+                priority: Some(3),
+                ..candidacy(false, fallback, true)
+            };
+            let campaign = described.build(Elector::in_memory(&store, "n", "l").identity("a")).unwrap().start();
+            // No controller runs.
+            let leads = tokio::time::timeout(hour, campaign.leadership().wait_until_leader()).await;
+            assert_eq!(leads.is_ok(), fallback);
+            let record = store.candidate("n", "a").unwrap();
+            assert_eq!((&*record.binary_version, record.emulation_version.as_deref()), ("1.2", Some("1.1")));
+            assert_eq!((record.strategy.as_deref(), record.priority), (Some("OldestEmulationVersion"), 3));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_timing_of_the_flags_is_that_of_the_elector() {
+        let durations =
+            Durations { lease_duration_seconds: 60, renew_deadline: Duration::from_secs(50), ..Durations::default() };
+        let slow = Candidacy { timing: Timing::new(durations).unwrap(), ..candidacy(true, true, true) };
+        let connection = Connection::NotNeeded { namespace: "n".to_owned() };
+        let elector = slow.build(slow.builder(&connection, &CancellationToken::new())).unwrap();
+        let campaign = elector.start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let remaining = campaign.leadership().remaining();
+        assert!(remaining > Duration::from_secs(10), "{remaining:?}");
     }
 
     #[tokio::test]

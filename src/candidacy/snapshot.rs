@@ -99,7 +99,7 @@ mod tests {
             let stopping = Snapshot::now(shown);
             assert_eq!((&stopping, stopping.name()), (&leads.without_term(), ""));
         };
-        elector.run(|term| work(term)).await.unwrap();
+        elector.run(work).await.unwrap();
         assert!(!Snapshot::now(&leadership).is_leader);
     }
 }

@@ -148,6 +148,16 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_kubernetes_defaults_have_their_defaults() {
+        let mut deployment = deployment(&["controller"]);
+        deployment.status = None;
+        let spec = deployment.spec.as_mut().unwrap();
+        (spec.replicas, spec.template.spec.as_mut().unwrap().service_account_name) = (None, None);
+        let found = read(deployment).unwrap();
+        assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("default", 1, 0));
+    }
+
+    #[test]
     fn unknown_flag_is_named_in_the_error() {
         let found = read(deployment(&["controller", "--from-the-future"])).unwrap();
         assert_eq!(found.config.unwrap_err(), "error: unexpected argument '--from-the-future' found");

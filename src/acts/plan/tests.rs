@@ -60,6 +60,8 @@ fn each_act_changes_its_own_annotations_on_the_version_that_was_read() {
         (Set::Remove, None),
         "the former end is not that of this pause"
     );
+    let resumed = plan(&ends, &LeaseAct::Resume, ADA, WALL).unwrap();
+    assert_eq!((resumed.write.hold, resumed.write.hold_until), (Set::Remove, Set::Remove));
     let moved = plan(&plain, &transfer("web-1"), ADA, WALL).unwrap();
     assert_eq!(moved.write.transfer, Set::To(Transfer::To("web-1".to_owned())));
     assert_eq!((moved.write.asked_by, moved.write.hold), (Set::To("ada: works".to_owned()), Set::Keep));
