@@ -217,6 +217,59 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_controller_elects_here_if_it_watches_this_namespace_or_all() {
+        let (cluster, _) = cluster(|_| None);
+        for (flags, elects_here, evidence) in [
+            ("", true, false),
+            ("--watch-namespaces=shop,n --evidence-pods", true, true),
+            ("--watch-namespaces=shop", false, false),
+        ] {
+            let line = format!("hustings controller {flags}");
+            let cli = crate::cli::parse(line.split_whitespace().map(Into::into)).unwrap();
+            let crate::cli::Task::Controller(flags) = cli.task else { panic!("{line}") };
+            let installation = Installation {
+                namespace: "system".to_owned(),
+                name: "hustings".to_owned(),
+                service_account: String::new(),
+                replicas: 2,
+                available: 1,
+                chart: None,
+                image: None,
+                config: Ok(flags.read(&mut crate::cli::Mistakes::default()).unwrap()),
+            };
+            let Controller { place, available, flags } = installed(&cluster, installation);
+            assert_eq!((&*place, available), ("Deployment hustings in namespace system", Some((1, 2))));
+            let flags = flags.unwrap();
+            assert_eq!(
+                (flags.elects_here, flags.elects_native, flags.evidence),
+                (elects_here, false, evidence),
+                "{line}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_pod_of_the_holder_is_its_owner_and_is_read_only_if_the_session_names_a_container() {
+        let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "pod-of-a", "uid": "pod-uid" }]);
+        let metadata = json!({ "name": "a", "namespace": "n", "ownerReferences": owner });
+        let spec = json!({ "leaseName": "l", "binaryVersion": "1.0" });
+        let candidate = ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
+        for (session, holder, is_read) in
+            [("pod-uid.web.abc.123/1/15", "a", true), ("s/1/15", "a", false), ("pod-uid.web.abc.123/1/15", "b", false)]
+        {
+            let (cluster, requests) =
+                cluster(|_| Some((200, json!({ "metadata": { "name": "p", "uid": "pod-uid" } }))));
+            let lease = ReadLease::from_json(version("5", holder, session));
+            let read = pod(&cluster, Some(&lease.record), std::slice::from_ref(&candidate)).await;
+            let uid = if let HolderPod::Read(Some(pod)) = &read { Some(pod.uid.as_str()) } else { None };
+            assert_eq!(uid, is_read.then_some("pod-uid"), "{read:?}");
+            let requests = requests.lock().unwrap();
+            let paths: Vec<_> = requests.iter().map(|sent| sent.path.as_str()).collect();
+            assert_eq!(paths, ["/api/v1/namespaces/n/pods/pod-of-a"][..usize::from(is_read)]);
+        }
+    }
+
+    #[tokio::test]
     async fn a_lease_without_a_term_is_not_watched() {
         let has_read = std::sync::Arc::new(AtomicBool::new(false));
         let reads = std::sync::Arc::clone(&has_read);
