@@ -198,7 +198,20 @@ async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Res
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::cluster::testing::cluster;
+
+    #[tokio::test]
+    async fn the_name_of_the_user_is_cut_and_an_act_needs_none() {
+        for (name, expected) in [("ada", Some("ada".to_owned())), (&*"x".repeat(200), Some("x".repeat(LONGEST_USER)))] {
+            let review = json!({ "metadata": {}, "status": { "userInfo": { "username": name } } });
+            let (cluster, _) = cluster(move |_| Some((201, review.clone())));
+            assert_eq!(user(&cluster).await, expected);
+        }
+        assert_eq!(user(&cluster(|_| None).0).await, None, "the server knows no such review");
+    }
 
     #[test]
     fn an_end_that_has_passed_is_refused() {

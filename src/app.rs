@@ -132,7 +132,13 @@ fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    let hinted = error.downcast_ref::<Hinted>();
+    // If standard error is closed, the exit code alone reports the failure.
+    let _ = writeln!(std::io::stderr(), "{}", Program::current().rename(&message(error)));
+    error.downcast_ref::<Hinted>().and_then(Hinted::exit_code).map_or(code, ExitCode::from)
+}
+
+/// The error, its causes and its hint, each on a line.
+fn message(error: &anyhow::Error) -> String {
     let mut lines = vec![format!("error: {error}")];
     for cause in error.chain().skip(1).map(ToString::to_string) {
         // Many errors already end with the text of their cause.
@@ -140,13 +146,45 @@ fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
             lines.push(format!("  caused by: {cause}"));
         }
     }
-    lines.extend(hinted.map(|hinted| format!("hint: {}", hinted.hint())));
-    // If standard error is closed, the exit code alone reports the failure.
-    let _ = writeln!(std::io::stderr(), "{}", Program::current().rename(&lines.join("\n")));
-    hinted.and_then(Hinted::exit_code).map_or(code, ExitCode::from)
+    lines.extend(error.downcast_ref::<Hinted>().map(|hinted| format!("hint: {}", hinted.hint())));
+    lines.join("\n")
 }
 
 /// A runtime with two threads: while one parses a large answer, the other still runs the timers.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_each_cause_once_and_its_hint_last() {
+        let cause = || anyhow::anyhow!("refused (403)");
+        let hinted = || Hinted::new("cannot list Leases", "grant the verb list");
+        for (error, expected) in [
+            (cause(), "error: refused (403)"),
+            (cause().context("cannot read"), "error: cannot read\n  caused by: refused (403)"),
+            (cause().context("cannot read: refused (403)"), "error: cannot read: refused (403)"),
+            (hinted().into(), "error: cannot list Leases\nhint: grant the verb list"),
+            (
+                cause().context(hinted()),
+                "error: cannot list Leases\n  caused by: refused (403)\nhint: grant the verb list",
+            ),
+        ] {
+            assert_eq!(message(&error), expected);
+        }
+    }
+
+    #[test]
+    fn the_code_of_an_error_is_its_own_and_a_closed_pipe_is_no_error() {
+        let code = |error: anyhow::Error| report(&error, ExitCode::from(2));
+        let closed = std::io::Error::from(ErrorKind::BrokenPipe);
+        assert_eq!(code(closed.into()), ExitCode::SUCCESS);
+        assert_eq!(code(anyhow::anyhow!("planned")), ExitCode::from(2));
+        assert_eq!(code(Hinted::new("planned", "hint").into()), ExitCode::from(2));
+        let refused = Hinted::new("planned", "hint").with_exit_code(3);
+        assert_eq!(code(anyhow::anyhow!("cause").context(refused)), ExitCode::from(3));
+    }
 }

@@ -117,3 +117,89 @@ fn set<M, T>(
         None => builder,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hustings_core::elector::Durations;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::testing::{cluster, failure};
+
+    fn candidacy(direct: bool, fallback: bool, leader_elect: bool) -> Candidacy {
+        Candidacy {
+            lease: "l".to_owned(),
+            identity: Some("a".to_owned()),
+            binary_version: Some("1.2".to_owned()),
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            direct,
+            key: None,
+            fallback,
+            leader_elect,
+            keep_on_stop: false,
+            timing: Timing::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_crd_is_an_error_only_for_a_candidate_that_may_not_fall_back() {
+        for (direct, fallback, is_error) in [(false, false, true), (false, true, false), (true, false, false)] {
+            let groups = json!({ "kind": "APIGroupList", "groups": [{ "name": "apps", "versions": [] }] });
+            let (cluster, _) = cluster(move |request| {
+                Some(if request.path == "/apis" { (200, groups.clone()) } else { failure(404) })
+            });
+            let connection = Connection::Cluster(Box::new(cluster));
+            let checked = candidacy(direct, fallback, true).check(&connection).await;
+            assert_eq!(checked.is_err(), is_error, "direct: {direct}, fallback: {fallback}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_setting_of_a_candidate_reaches_its_elector() {
+        let hour = Duration::from_hours(1);
+        for fallback in [true, false] {
+            let store = MemoryStore::new();
+            let described = Candidacy {
+                emulation_version: Some("1.1".to_owned()),
+                strategy: Some("OldestEmulationVersion".to_owned()),
+                priority: Some(3),
+                ..candidacy(false, fallback, true)
+            };
+            let campaign = described.build(Elector::in_memory(&store, "n", "l").identity("a")).unwrap().start();
+            // No controller runs.
+            let leads = tokio::time::timeout(hour, campaign.leadership().wait_until_leader()).await;
+            assert_eq!(leads.is_ok(), fallback);
+            let record = store.candidate("n", "a").unwrap();
+            assert_eq!((&*record.binary_version, record.emulation_version.as_deref()), ("1.2", Some("1.1")));
+            assert_eq!((record.strategy.as_deref(), record.priority), (Some("OldestEmulationVersion"), 3));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_timing_of_the_flags_is_that_of_the_elector() {
+        let durations =
+            Durations { lease_duration_seconds: 60, renew_deadline: Duration::from_secs(50), ..Durations::default() };
+        let slow = Candidacy { timing: Timing::new(durations).unwrap(), ..candidacy(true, true, true) };
+        let connection = Connection::NotNeeded { namespace: "n".to_owned() };
+        let elector = slow.build(slow.builder(&connection, &CancellationToken::new())).unwrap();
+        let campaign = elector.start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let remaining = campaign.leadership().remaining();
+        assert!(remaining > Duration::from_secs(10), "{remaining:?}");
+    }
+
+    #[tokio::test]
+    async fn without_an_election_the_lease_is_named_by_the_flags_and_needs_no_cluster() {
+        for (namespace, expected) in [(Some("shop"), "shop/l"), (None, "default/l")] {
+            let access = Access { namespace: namespace.map(str::to_owned), ..Access::default() };
+            let candidacy = candidacy(true, true, false);
+            let connection = candidacy.connect(&access, "campaign").await.unwrap();
+            let builder = candidacy.builder(&connection, &CancellationToken::new());
+            assert_eq!(candidacy.build(builder).unwrap().leadership().lease(), expected);
+        }
+    }
+}

@@ -194,6 +194,16 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_flag_for_the_cluster_counts_as_absent() {
+        for (path, context) in [("", ""), ("/k", ""), ("", "c"), ("/k", "c")] {
+            let arguments = ["hustings", "status", "--kubeconfig", path, "--context", context];
+            let access = parse(arguments.map(Into::into)).unwrap().global.access();
+            let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            assert_eq!((access.kubeconfig, access.context, access.namespace), (given(path), given(context), None));
+        }
+    }
+
+    #[test]
     fn whitespace_around_a_namespace_is_ignored() {
         let cli = parse(["hustings", "--namespace", " shop\n", "status"].map(Into::into)).unwrap();
         assert_eq!(cli.global.namespace.as_deref(), Some("shop"));

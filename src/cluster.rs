@@ -1,5 +1,8 @@
 //! The connection of a command to the API server, with hints for the user when a request fails.
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -166,14 +169,12 @@ pub fn candidates_unknown() -> Hinted {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::sync::{Arc, Mutex};
 
-    use http::{Request, Response};
-    use kube::client::Body;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
+    use super::testing::{cluster, failure, list};
     use super::*;
 
     /// A proxy that accepts every connection, to a server that is never available. Records the heads of its
@@ -198,16 +199,32 @@ mod tests {
     #[tokio::test]
     async fn a_list_of_leases_that_fails_is_no_proof_that_there_are_none() {
         let hint = async |status: u16| {
-            let server = tower::service_fn(move |_: Request<Body>| {
-                let body = Body::from(br#"{ "metadata": {}, "items": [] }"#.to_vec());
-                std::future::ready(Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap()))
-            });
-            let config = Config::new("http://api.example.com:6443".parse().unwrap());
-            let cluster = Cluster { config, leases: Client::new(server, "n"), namespace: "n".to_owned() };
+            let (cluster, _) = cluster(move |_| Some((status, list(&[]).1)));
             cluster.no_such_lease("a").await.hint().to_owned()
         };
         assert_eq!(hint(200).await, "there are no Leases here: choose another --namespace");
         assert_eq!(hint(403).await, "choose another name, or another --namespace");
+    }
+
+    #[tokio::test]
+    async fn each_failure_of_a_request_has_its_own_hint() {
+        let (cluster, _) = cluster(|_| None);
+        let api = |code: u16| {
+            let status = serde_json::from_value(failure(code).1).unwrap();
+            kube::Error::Api(Box::new(status))
+        };
+        for (error, expected) in [
+            (api(401), Some("log in again")),
+            (api(403), Some("grant the verb list on leases.coordination.k8s.io")),
+            (api(500), None),
+            (kube::Error::Service("no route".into()), Some("check that http://api.example.com:6443/ is reachable")),
+        ] {
+            let explained = cluster.explain("cannot list Leases", error);
+            let hint = explained.downcast_ref::<Hinted>().map(Hinted::hint);
+            assert_eq!(hint.is_some(), expected.is_some(), "{explained:#}");
+            assert!(hint.unwrap_or_default().contains(expected.unwrap_or_default()), "{hint:?}");
+        }
+        assert_eq!(format!("{:#}", cluster.explain("cannot read", api(500))), "cannot read: refused (500)");
     }
 
     #[tokio::test]

@@ -40,7 +40,6 @@ use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::SystemClock;
 use hustings_client::host_name;
 use hustings_client::store::{Kubernetes, lease_client};
-use hustings_core::election;
 use hustings_core::elector::Timing;
 use hustings_core::stand_in;
 use rand::SeedableRng as _;
@@ -184,12 +183,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
     let executor = Executor::new(store, client.clone(), Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, executor.forbidden(), permitted));
-    let election = election::Config {
-        settling: config.settling,
-        validity: config.candidate_validity,
-        evidence: config.evidence.clone(),
-        ..election::Config::default()
-    };
+    let election = config.election();
     let page = page.map(|page| (identity, page));
     let parts =
         Parts { config: election, own_lease, clock, leading, native, executor, publisher, metrics, health, page };

@@ -33,3 +33,27 @@ fn check(path: &Path) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_replaces_a_file_at_once_and_one_that_fails_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = |name: &str| fs::metadata(folder.path().join(name)).map(|file| file.len()).ok();
+        let own = fs::metadata(std::env::current_exe().unwrap()).unwrap().len();
+        fs::write(folder.path().join("hustings"), "old").unwrap();
+        copy_binary(folder.path()).unwrap();
+        copy_binary(&folder.path().join("other")).unwrap();
+        assert_eq!((size("hustings"), size("other"), size("hustings.new")), (Some(own), Some(own), None));
+
+        // As a copy that was interrupted leaves it.
+        let taken = folder.path().join("taken");
+        fs::create_dir_all(taken.join("hustings")).unwrap();
+        fs::write(taken.join("hustings.new"), "half").unwrap();
+        let error = copy_binary(&taken).unwrap_err();
+        assert!(format!("{error:#}").ends_with("taken/hustings: it is not a regular file"), "{error:#}");
+        assert_eq!(size("taken/hustings.new"), None);
+    }
+}

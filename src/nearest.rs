@@ -52,6 +52,8 @@ mod tests {
         let names = ["web-0", "web-1", "database", "scheduler"];
         assert_eq!(hint("wbe-1", "candidates", names), r#"did you mean "web-1", "web-0"?"#);
         assert_eq!(hint("x", "candidates", names), r#"candidates here are "database", "scheduler", "web-0", ..."#);
+        let twice = ["web", "web"];
+        assert_eq!(hint("wbe", "Leases", twice), r#"did you mean "web"?"#, "Leases of two namespaces");
         assert_eq!(hint("x", "Leases", []), "there are no Leases here: choose another --namespace");
         assert_eq!(proposal("databse", names).as_deref(), Some(r#"did you mean "database"?"#));
         assert_eq!(proposal("x", names), None);

@@ -92,6 +92,42 @@ mod tests {
     }
 
     #[test]
+    fn each_criterion_that_decides_a_place_has_its_own_words() {
+        let base = || candidate("a", "1.31");
+        let other = |change: fn(&mut CandidateRecord)| {
+            let mut other = CandidateRecord { name: "b".to_owned(), ..base() };
+            change(&mut other);
+            other
+        };
+        for (other, expected) in [
+            (other(|b| b.priority = 1), "behind b: its priority is 0, and that of b is 1."),
+            (
+                other(|b| b.binary_version = "1.33".to_owned()),
+                "before b: its binary version is 1.32, and that of b is 1.33.",
+            ),
+            (
+                other(|b| b.creation_time = WireTime::from_micros(1_000_000)),
+                "before b: their versions and priorities are equal, and its candidate is from 1970-01-01T00:00:00Z, that of \
+                 b from 1970-01-01T00:00:01Z.",
+            ),
+            (other(|_| {}), "before b: they are equal in everything but their names."),
+            (
+                other(|b| {
+                    b.emulation_version = Some("1.30".to_owned());
+                    b.status.state = Some(CandidateState::Damped);
+                }),
+                "before b: b ranks last for a while.",
+            ),
+        ] {
+            let is_behind = expected.starts_with("behind");
+            let (a, rank) = (base(), if is_behind { 2 } else { 1 });
+            let ranked = if is_behind { [&other, &a] } else { [&a, &other] };
+            let ordinal = if is_behind { "2nd" } else { "1st" };
+            assert_eq!(place(rank, &ranked, None).unwrap(), format!("a ranks {ordinal} of 2, {expected}"));
+        }
+    }
+
+    #[test]
     fn the_place_of_a_holder_names_the_criterion_that_decides_it() {
         let (a, b) = (candidate("a", "1.31"), candidate("b", "1.32"));
         let place = |rank, pin| place(rank, &[&a, &b], pin);

@@ -70,3 +70,39 @@ async fn of_account(
     let answer = Api::<SubjectAccessReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::testing::cluster;
+
+    #[tokio::test]
+    async fn a_review_of_a_service_account_names_its_user_and_all_its_groups() {
+        let (cluster, requests) =
+            cluster(|_| Some((201, json!({ "metadata": {}, "spec": {}, "status": { "allowed": true } }))));
+        let account = Subject::ServiceAccount { namespace: "shop".to_owned(), name: "web".to_owned() };
+        for subject in [account, Subject::Own] {
+            let attributes = ResourceAttributes { verb: Some("get".to_owned()), ..ResourceAttributes::default() };
+            assert_eq!(is_allowed(&cluster.leases, &subject, attributes).await, Ok(true));
+        }
+        let requests = requests.lock().unwrap();
+        let [of_account, own] = &requests[..] else { panic!("{requests:?}") };
+        assert!(of_account.path.contains("/subjectaccessreviews"), "{}", of_account.path);
+        assert!(own.path.contains("/selfsubjectaccessreviews"), "{}", own.path);
+        assert_eq!(of_account.body["spec"]["user"], "system:serviceaccount:shop:web");
+        let groups = ["system:authenticated", "system:serviceaccounts", "system:serviceaccounts:shop"];
+        assert_eq!(of_account.body["spec"]["groups"], json!(groups));
+    }
+
+    #[tokio::test]
+    async fn a_review_without_an_answer_is_no_permission() {
+        let (cluster, _) = cluster(|_| Some((201, json!({ "metadata": {}, "spec": {} }))));
+        let asked = is_allowed(&cluster.leases, &Subject::Own, ResourceAttributes::default()).await;
+        assert_eq!(asked, Ok(false));
+        let (cluster, _) = crate::cluster::testing::cluster(|_| None);
+        let asked = is_allowed(&cluster.leases, &Subject::Own, ResourceAttributes::default()).await;
+        assert_eq!(asked, Err("refused (404)".to_owned()));
+    }
+}

@@ -64,13 +64,49 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
         watch::watch(&cluster, &config).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut printer = Printer::new(&config);
+    print_once(&cluster, &config).await
+}
+
+/// Prints all pages. The exit code is 1 if any Lease has no holder.
+async fn print_once(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
+    let mut printer = Printer::new(config);
     let mut unheld = false;
     let show = |rows: Vec<LeaseRow>| {
         unheld |= rows.iter().any(|row| !row.state.is_held());
         printer.page(&rows)
     };
-    read::read_pages(&cluster, &config, show).await?;
+    read::read_pages(cluster, config, show).await?;
     printer.end()?;
     Ok(if unheld { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::testing::{cluster, list};
+
+    #[tokio::test]
+    async fn a_lease_without_a_holder_on_any_page_decides_the_exit_code() {
+        let lease = |holder: &str| {
+            let metadata = json!({ "name": "l", "namespace": "n", "labels": { "hustings.io/enrolled": "true" } });
+            json!({ "metadata": metadata, "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 } })
+        };
+        for (holders, expected) in
+            [(["a", "a"], ExitCode::SUCCESS), (["", "a"], ExitCode::FAILURE), (["a", ""], ExitCode::FAILURE)]
+        {
+            let (cluster, _) = cluster(move |request| {
+                if request.path.contains("hustings.io") {
+                    return Some(list(&[]));
+                }
+                let is_second = request.path.contains("continue=more");
+                let (code, mut page) = list(&[lease(holders[usize::from(is_second)])]);
+                page["metadata"]["continue"] = if is_second { Value::Null } else { json!("more") };
+                request.path.contains("/leases?").then_some((code, page))
+            });
+            let config = Config { lease: None, all_namespaces: false, watch: false, output: Output::Name };
+            assert_eq!(print_once(&cluster, &config).await.unwrap(), expected, "{holders:?}");
+        }
+    }
 }

@@ -80,7 +80,10 @@ pub(crate) fn color_of_candidate(state: &str) -> Option<AnsiColor> {
 
 /// The width of texts for people: that of the terminal, up to a limit.
 pub(crate) fn width() -> usize {
-    let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    width_on(terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+}
+
+fn width_on(terminal: Option<usize>) -> usize {
     terminal.map_or(WIDTH, |width| width.min(WIDTH))
 }
 
@@ -110,6 +113,32 @@ pub(crate) fn visible(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_fill_a_narrow_terminal_and_at_most_100_columns() {
+        assert_eq!([None, Some(80), Some(100), Some(250)].map(width_on), [100, 80, 100, 100]);
+    }
+
+    #[test]
+    fn states_have_colours_only_if_styles_are_on() {
+        let styles = Styles { is_on: true };
+        for (state, color) in [
+            (LeaseState::Held, "32"),
+            (LeaseState::Granted, "33"),
+            (LeaseState::Hold, "33"),
+            (LeaseState::Expired, "31"),
+            (LeaseState::Missing, "31"),
+        ] {
+            assert_eq!(styles.state(state), format!("\u{1b}[{color}m{}\u{1b}[0m", state.as_str()));
+            assert_eq!(Styles::none().state(state), state.as_str());
+        }
+        for (state, color) in
+            [("Holder", "32"), ("Preferred", "33"), ("Damped", "33"), ("Unresponsive", "31"), ("Invalid", "31")]
+        {
+            assert_eq!(styles.candidate(state), format!("\u{1b}[{color}m{state}\u{1b}[0m"));
+        }
+        assert_eq!(styles.candidate("Standby"), "Standby");
+    }
 
     #[test]
     fn texts_from_objects_cannot_control_the_terminal() {

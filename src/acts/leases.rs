@@ -89,3 +89,82 @@ fn goal(act: &LeaseAct, before: &LeaseRecord) -> Goal {
         LeaseAct::Pin { candidate, .. } => Goal::Leads { candidate: Some(candidate.clone()), former, once: false },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::Method;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::acts::{Act, Output};
+    use crate::cluster::testing::{Sent, cluster, failure, list};
+
+    fn lease(version: &str, annotations: &Value) -> Value {
+        json!({
+            "metadata": { "name": "l", "namespace": "n", "resourceVersion": version, "annotations": annotations,
+                "labels": { "hustings.io/enrolled": "true" } },
+            "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 1 },
+        })
+    }
+
+    #[tokio::test]
+    async fn a_write_that_meets_a_conflict_is_repeated_unless_another_act_stands_there() {
+        let act = LeaseAct::Pause(None);
+        let config = Config {
+            act: Act::Lease { lease: "l".to_owned(), act: act.clone() },
+            reason: None,
+            dry_run: false,
+            wait: None,
+            output: Output::Text,
+        };
+        for (newest, versions, error) in [
+            (json!({}), &["5", "7"][..], None),
+            (json!({ "hustings.io/hold": "works" }), &["5"], Some("The Lease now has: hold \"works\"")),
+            (json!({ "hustings.io/transfer": "a" }), &["5"], Some("The Lease now has: transfer to a")),
+        ] {
+            let has_changed = AtomicBool::new(false);
+            let (cluster, requests) = cluster(move |request: &Sent| {
+                if request.method == Method::PATCH && !has_changed.swap(true, Ordering::SeqCst) {
+                    return Some(failure(409));
+                }
+                let is_newer = has_changed.load(Ordering::SeqCst);
+                let lease = if is_newer { lease("7", &newest) } else { lease("5", &json!({})) };
+                let is_of_candidates = request.path.contains("hustings.io");
+                is_of_candidates
+                    .then(|| list(&[]))
+                    .or_else(|| request.path.contains("/leases/l").then_some((200, lease)))
+            });
+            let done = carry_out(&cluster, "l", &act, &config, Some("ada")).await;
+            let requests = requests.lock().unwrap();
+            let writes = requests.iter().filter(|sent| sent.method == Method::PATCH);
+            let sent: Vec<_> = writes.map(|sent| sent.body["metadata"]["resourceVersion"].as_str().unwrap()).collect();
+            assert_eq!(sent, versions, "{done:?}");
+            assert_eq!(done.is_err(), error.is_some(), "{done:?}");
+            assert!(error.is_none_or(|error| done.unwrap_err().to_string().contains(error)));
+        }
+    }
+
+    #[test]
+    fn each_act_waits_for_its_own_effect() {
+        let before = LeaseRecord { holder: Some("a".to_owned()), ..LeaseRecord::default() };
+        let end = super::super::End::After(std::time::Duration::from_secs(1));
+        for (act, expected) in [
+            (LeaseAct::Pause(None), "NoRequest"),
+            (LeaseAct::Resume, "Written"),
+            (LeaseAct::Unpin, "Written"),
+            (LeaseAct::Transfer(Transfer::Any), r#"Leads { candidate: None, former: Some("a"), once: true }"#),
+            (
+                LeaseAct::Transfer(Transfer::To("b".to_owned())),
+                r#"Leads { candidate: Some("b"), former: Some("a"), once: true }"#,
+            ),
+            (
+                LeaseAct::Pin { candidate: "b".to_owned(), end },
+                r#"Leads { candidate: Some("b"), former: Some("a"), once: false }"#,
+            ),
+        ] {
+            assert_eq!(format!("{:?}", goal(&act, &before)), expected);
+        }
+    }
+}

@@ -138,6 +138,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::testing::cluster;
 
     fn lease(holder: &str, session: &str, annotations: &Value) -> ReadLease {
         let mut all = json!({ "hustings.io/session": session, "hustings.io/reason": "Why." });
@@ -177,6 +178,40 @@ mod tests {
             assert_eq!(goal(Some("b")).judge(&lease), to_b, "{lease:?}");
             assert_eq!(goal(None).judge(&lease), to_any, "{lease:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_wait_without_a_watch_reads_the_lease_again_and_ends_in_time() {
+        for (holder, timeout, expected) in [("b", 60_000, "b leads"), ("a", 300, "it has not happened yet: a holds")] {
+            let newest = json!({
+                "metadata": { "name": "l", "annotations": { "hustings.io/session": "s/1/15" } },
+                "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
+            });
+            // The server rejects the watch.
+            let (cluster, _) = cluster(move |request| (!request.path.contains("watch")).then(|| (200, newest.clone())));
+            let leases: Api<ReadLease> = Api::namespaced(cluster.leases, "n");
+            let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once: false };
+            let (written, mut report) = (lease("a", "s/1/15", &json!({})), Report::default());
+            wait(&leases, written, &goal, Instant::now(), Duration::from_millis(timeout), &mut report).await;
+            assert_eq!((report.happened, report.holder.as_deref()), (Some(holder == "b"), Some(holder)));
+            assert!(report.outcome.as_ref().unwrap().starts_with(expected), "{report:?}");
+        }
+    }
+
+    #[test]
+    fn a_native_candidate_leads_only_once_it_has_taken_up_its_grant() {
+        let lease = |renewed: &str| {
+            ReadLease::from_json(json!({
+                "metadata": { "name": "l" },
+                "spec": { "holderIdentity": "b", "leaseDurationSeconds": 5, "strategy": "OldestEmulationVersion",
+                    "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": renewed },
+            }))
+        };
+        let goal = Goal::Leads { candidate: None, former: Some("a".to_owned()), once: true };
+        let grant = lease("2026-01-01T00:00:00.000000Z");
+        assert!(grant.record.is_native_grant(), "{grant:?}");
+        assert_eq!(goal.judge(&grant), None);
+        assert_eq!(goal.judge(&lease("2026-01-01T00:00:02.000000Z")), Some(happened("b leads")));
     }
 
     #[test]

@@ -264,11 +264,7 @@ fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
     let hint = match why {
         TransferRefusal::Holds => "there is nothing to do".to_owned(),
         TransferRefusal::Outranked(_)
-        | TransferRefusal::Ineligible(Ineligible::Outranked(_) | Ineligible::Damped | Ineligible::Forfeited)
-            if matches!(to, Transfer::To(_)) =>
-        {
-            pin
-        }
+        | TransferRefusal::Ineligible(Ineligible::Outranked(_) | Ineligible::Damped | Ineligible::Forfeited) => pin,
         TransferRefusal::Ineligible(Ineligible::HolderPinned) => "run `hustings unpin LEASE` first".to_owned(),
         TransferRefusal::Ineligible(Ineligible::Excluded(_)) => format!("run `hustings include {name}` first"),
         TransferRefusal::OnHold(Hold::Pause(_)) => "run `hustings resume LEASE` first".to_owned(),

@@ -79,3 +79,24 @@ impl From<TimeRange> for Bounds {
 fn shown(time: Timestamp) -> String {
     format!("{time:.6}")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_range_shows_only_the_bounds_that_it_has() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let range = |end, is_failing_open| TimeRange { start: at(1), end, is_failing_open };
+        let (start, end) = ("1970-01-01T00:00:01.000000Z", "1970-01-01T00:00:09.000000Z");
+        for (range, expected) in [
+            (TimeRange::ALWAYS, json!({ "start": null, "end": null, "failingOpen": false })),
+            (range(Some(at(9)), false), json!({ "start": start, "end": end, "failingOpen": false })),
+            (range(None, true), json!({ "start": start, "end": null, "failingOpen": true })),
+        ] {
+            assert_eq!(serde_json::to_value(Bounds::from(range)).unwrap(), expected);
+        }
+    }
+}

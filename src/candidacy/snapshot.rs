@@ -73,3 +73,33 @@ impl Snapshot {
         Self { holder, is_leader: false, term: None, token: None, valid_for_seconds: 0.0, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::testing::MemoryStore;
+    use hustings_client::{Elector, Term};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_that_must_stop_is_no_longer_shown_although_it_is_still_renewed() {
+        let (store, shutdown) = (MemoryStore::new(), CancellationToken::new());
+        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().shutdown(&shutdown).build().unwrap();
+        let leadership = elector.leadership();
+        let work = async |term: Term| {
+            let shown = &leadership;
+            let leads = Snapshot::now(shown);
+            assert_eq!((leads.holder.as_deref(), leads.is_leader), (Some("a"), true));
+            assert_eq!((leads.term, leads.token), (Some(term.number), Some(term.token)));
+            assert!(leads.valid_for_seconds > 0.0 && leads.valid_for_seconds <= 10.0, "{leads:?}");
+            shutdown.cancel();
+            term.cancelled().await;
+            assert!(!shown.remaining().is_zero(), "the Lease is kept until the work has stopped");
+            let stopping = Snapshot::now(shown);
+            assert_eq!((&stopping, stopping.name()), (&leads.without_term(), ""));
+        };
+        elector.run(work).await.unwrap();
+        assert!(!Snapshot::now(&leadership).is_leader);
+    }
+}

@@ -156,21 +156,58 @@ fn grants(missing: &[Missing], purpose: Purpose) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::check::report::Verdict;
+    use crate::cluster::testing::cluster;
+
+    fn installation(chart: &str, available: i32) -> Installation {
+        Installation {
+            namespace: "n".to_owned(),
+            name: "hustings".to_owned(),
+            service_account: "hustings".to_owned(),
+            replicas: 2,
+            available,
+            chart: Some(chart.to_owned()),
+            image: None,
+            config: Err(String::new()),
+        }
+    }
+
+    #[tokio::test]
+    async fn versions_that_differ_are_a_warning() {
+        let (cluster, _) = cluster(|_| None);
+        for (chart, expected) in [(env!("CARGO_PKG_VERSION"), Verdict::Ok), ("9.9.9", Verdict::Warn)] {
+            let finding = versions(&cluster.leases, &installation(chart, 2)).await;
+            assert_eq!(finding.verdict, expected, "{}", finding.message);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_permission_fails_the_check_of_its_purpose_alone() {
+        // The server allows nothing on Pods, and serves no native candidates.
+        let (cluster, _) = cluster(|request| {
+            let is_of_pods = request.body["spec"]["resourceAttributes"]["resource"] == "pods";
+            let review = serde_json::json!({ "metadata": {}, "spec": {}, "status": { "allowed": !is_of_pods } });
+            (request.method == http::Method::POST).then_some((201, review))
+        });
+        let line = |flags: &str| format!("hustings controller {flags}");
+        for (flags, expected) in [
+            ("", &[("permissions", Verdict::Ok)][..]),
+            ("--evidence-pods", &[("permissions", Verdict::Ok), ("evidence", Verdict::Fail)]),
+            ("--native", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
+        ] {
+            let arguments = line(flags);
+            let cli = crate::cli::parse(arguments.split_whitespace().map(Into::into)).unwrap();
+            let crate::cli::Task::Controller(flags) = cli.task else { panic!("{arguments}") };
+            let config = flags.read(&mut crate::cli::Mistakes::default()).unwrap();
+            let findings = permissions(&cluster.leases, &installation("1.0.0", 2), &config).await;
+            let found: Vec<_> = findings.iter().map(|finding| (finding.check, finding.verdict)).collect();
+            assert_eq!(found, expected, "{findings:?}");
+        }
+    }
 
     #[test]
     fn a_missing_replica_is_a_warning_and_the_lack_of_any_is_a_failure() {
         for (available, expected) in [(0, Verdict::Fail), (1, Verdict::Warn), (2, Verdict::Ok)] {
-            let installation = Installation {
-                namespace: "n".to_owned(),
-                name: "hustings".to_owned(),
-                service_account: "hustings".to_owned(),
-                replicas: 2,
-                available,
-                chart: None,
-                image: None,
-                config: Err(String::new()),
-            };
-            let finding = availability(&installation);
+            let finding = availability(&installation("1.0.0", available));
             assert_eq!(finding.verdict, expected, "{}", finding.message);
         }
     }

@@ -64,6 +64,59 @@ fn some_of(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::report::Verdict;
+    use crate::status::CandidateRow;
+
+    fn row(name: &str, state: LeaseState, candidates: &[&'static str]) -> LeaseRow {
+        let mut row = status::missing(("n".to_owned(), name.to_owned()), Vec::new());
+        row.state = state;
+        row.candidates = candidates
+            .iter()
+            .map(|state| CandidateRow {
+                rank: None,
+                name: format!("{name}-0"),
+                kind: hustings_core::model::CandidateKind::Hustings,
+                binary_version: String::new(),
+                emulation_version: None,
+                priority: None,
+                state: Some(state),
+                exclude: None,
+                reason: "Why.".to_owned(),
+            })
+            .collect();
+        row
+    }
+
+    #[test]
+    fn a_lease_without_a_holder_is_a_failure_unless_that_is_on_purpose() {
+        use LeaseState::{Expired, Granted, Held, Hold, Missing, NoCandidate, Unheld};
+        for (states, verdict, message) in [
+            (&[][..], Verdict::Ok, "0 enrolled, each with a holder"),
+            (&[Held, Granted], Verdict::Ok, "2 enrolled, each with a holder"),
+            (&[Held, Hold], Verdict::Warn, "without a holder on purpose: n/l1 (hold)"),
+            (&[Hold, Unheld], Verdict::Fail, "without a holder: n/l1 (unheld)"),
+            (&[Expired], Verdict::Fail, "without a holder: n/l0 (expired)"),
+            (&[Missing], Verdict::Fail, "without a holder: n/l0 (missing)"),
+            (&[NoCandidate], Verdict::Fail, "without a holder: n/l0 (no-candidate)"),
+        ] {
+            let rows: Vec<_> =
+                states.iter().enumerate().map(|(at, state)| row(&format!("l{at}"), *state, &[])).collect();
+            let finding = leases(&rows);
+            assert_eq!((finding.verdict, finding.message.as_str()), (verdict, message));
+        }
+    }
+
+    #[test]
+    fn an_invalid_candidate_is_a_failure_and_an_unresponsive_one_a_warning() {
+        for (states, verdict, message) in [
+            (&["Holder", "Standby"][..], Verdict::Ok, "2 stand for election, none is invalid"),
+            (&["Holder", "Unresponsive"], Verdict::Warn, "unresponsive: n/l-0 (Why.)"),
+            (&["Unresponsive", "Invalid"], Verdict::Fail, "invalid: n/l-0 (Why.)"),
+        ] {
+            let finding = candidates(&[row("l", LeaseState::Held, states)]);
+            assert_eq!((finding.verdict, finding.message.as_str()), (verdict, message));
+        }
+    }
 
     #[test]
     fn finding_names_a_few_and_counts_the_rest() {

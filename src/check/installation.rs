@@ -132,6 +132,32 @@ mod tests {
     }
 
     #[test]
+    fn a_version_is_read_from_a_tag_and_not_from_a_digest() {
+        for (image, expected) in [
+            ("hustings:0.2.0", Some("0.2.0")),
+            ("r.example:5000/p/hustings:0.2.0", Some("0.2.0")),
+            ("r.example:5000/p/hustings", None),
+            ("r.example/hustings@sha256:0123", None),
+            ("r.example/hustings:0.2.0@sha256:0123", None),
+        ] {
+            let mut deployment = deployment(&["controller"]);
+            let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+            pod.containers[0].image = Some(image.to_owned());
+            assert_eq!(read(deployment).unwrap().image.as_deref(), expected, "{image}");
+        }
+    }
+
+    #[test]
+    fn fields_that_kubernetes_defaults_have_their_defaults() {
+        let mut deployment = deployment(&["controller"]);
+        deployment.status = None;
+        let spec = deployment.spec.as_mut().unwrap();
+        (spec.replicas, spec.template.spec.as_mut().unwrap().service_account_name) = (None, None);
+        let found = read(deployment).unwrap();
+        assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("default", 1, 0));
+    }
+
+    #[test]
     fn unknown_flag_is_named_in_the_error() {
         let found = read(deployment(&["controller", "--from-the-future"])).unwrap();
         assert_eq!(found.config.unwrap_err(), "error: unexpected argument '--from-the-future' found");

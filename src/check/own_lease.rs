@@ -62,3 +62,47 @@ pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Findi
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use hustings_client::api::MicroTime;
+    use hustings_core::model::WireTime;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::check::report::Verdict;
+    use crate::cluster::testing::cluster;
+
+    fn lease(holder: &str, version: i64) -> Value {
+        let renewed = MicroTime(WireTime::from_micros(version * 1_000_000));
+        json!({ "metadata": { "name": "own", "namespace": "n", "uid": "u", "resourceVersion": version.to_string(),
+                "annotations": { "hustings.io/session": "s/1/1" } },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": 1, "renewTime": renewed } })
+    }
+
+    #[tokio::test]
+    async fn a_controller_leads_if_it_renews_while_the_check_observes() {
+        let reads = AtomicI64::new(1);
+        let renewed = move || lease("a", reads.fetch_add(1, Ordering::SeqCst));
+        let (leads, dead, free, absent) = tokio::join!(
+            check_against(move || Some(renewed())),
+            check_against(|| Some(lease("a", 1))),
+            check_against(|| Some(lease("", 1))),
+            check_against(|| None),
+        );
+        assert_eq!(leads, (Verdict::Ok, "a leads: it has just written the Lease own in namespace n".to_owned()));
+        assert_eq!(dead, (Verdict::Fail, "a has not renewed the Lease own in namespace n for 1 s".to_owned()));
+        let free_lease = "the Lease own in namespace n has no holder: no controller leads";
+        assert_eq!(free, (Verdict::Fail, free_lease.to_owned()));
+        let absent_lease = "the Lease own in namespace n does not exist: no controller leads";
+        assert_eq!(absent, (Verdict::Fail, absent_lease.to_owned()));
+    }
+
+    async fn check_against(lease: impl Fn() -> Option<Value> + Send + Sync + 'static) -> (Verdict, String) {
+        let (cluster, _) = cluster(move |_| lease().map(|lease| (200, lease)));
+        let finding = check(&cluster.leases, "n", "own").await;
+        (finding.verdict, finding.message)
+    }
+}

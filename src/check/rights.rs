@@ -75,3 +75,39 @@ async fn missing(cluster: &Cluster, rules: &[Rule], namespace: Option<&str>) -> 
     }
     Ok(missing)
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::check::report::Verdict;
+    use crate::cluster::testing::cluster;
+
+    #[tokio::test]
+    async fn missing_rights_are_warnings_that_name_the_verbs_and_the_right_to_install_matters_only_before() {
+        for (is_installed, expected) in [(false, 3), (true, 2)] {
+            let (cluster, requests) = cluster(|request| {
+                let attributes = &request.body["spec"]["resourceAttributes"];
+                let is_denied = attributes["verb"] == "delete" || attributes["verb"] == "watch";
+                let review = json!({ "metadata": {}, "spec": {}, "status": { "allowed": !is_denied } });
+                (request.method == Method::POST).then_some((201, review))
+            });
+            let findings = check(&cluster, Some("shop"), is_installed).await;
+            assert_eq!(findings.len(), expected, "{findings:?}");
+            let [.., see, stand] = &findings[..] else { panic!("{findings:?}") };
+            assert_eq!((see.verdict, &*see.message), (Verdict::Ok, "you may see the elections in namespace shop"));
+            let message = "you may not stand for election in namespace n: it needs watch, delete on leasecandidates of \
+                           hustings.io; watch on leases of coordination.k8s.io";
+            assert_eq!((stand.verdict, &*stand.message), (Verdict::Warn, message));
+            let requests = requests.lock().unwrap();
+            let namespace = |resource: &str| {
+                let mut attributes = requests.iter().map(|sent| &sent.body["spec"]["resourceAttributes"]);
+                attributes.find(|attributes| attributes["resource"] == resource).map(|one| one["namespace"].clone())
+            };
+            assert_eq!(namespace("leases"), Some(json!("shop")));
+            assert_eq!(namespace("clusterroles"), (!is_installed).then_some(json!(null)));
+        }
+    }
+}

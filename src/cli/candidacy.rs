@@ -181,3 +181,70 @@ fn priority(text: &str) -> Result<i32, String> {
 fn key(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a whole number: use one such as 10 or -3"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Task, parse};
+
+    fn read(flags: &[&str]) -> Result<Candidacy, String> {
+        let arguments = ["hustings", "campaign", "--lease=l"].iter().chain(flags).map(Into::into);
+        let cli = parse(arguments).map_err(|error| format!("{error:?}"))?;
+        let Task::Campaign(flags) = cli.task else { panic!("{flags:?}") };
+        let mut mistakes = Mistakes::default();
+        let candidacy = flags.candidacy.read(&mut mistakes);
+        mistakes.accept(candidacy).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_flag_reaches_the_candidacy() {
+        let plain = read(&["--binary-version=1.2"]).unwrap();
+        assert!(plain.leader_elect && plain.fallback && !plain.direct && !plain.keep_on_stop, "{plain:?}");
+        assert_eq!((plain.timing, plain.priority, plain.key), (hustings_client::Timing::default(), None, None));
+        let all = read(&[
+            "--identity=a",
+            "--binary-version=v1.2.3",
+            "--emulation-version=1.1",
+            "--strategy=example.com/Mine",
+            "--priority=0",
+            "--fallback=false",
+            "--keep-on-stop",
+            "--lease-duration=30s",
+            "--renew-deadline=20s",
+            "--retry-period=3s",
+        ])
+        .unwrap();
+        let texts = [&all.identity, &all.binary_version, &all.emulation_version, &all.strategy];
+        let expected = ["a", "v1.2.3", "1.1", "example.com/Mine"].map(|text| Some(text.to_owned()));
+        assert_eq!(texts, expected.each_ref());
+        assert_eq!((all.priority, all.fallback, all.keep_on_stop), (Some(0), false, true));
+        let durations = [all.timing.lease_duration(), all.timing.renew_deadline(), all.timing.retry_period()];
+        assert_eq!(durations, [30, 20, 3].map(Duration::from_secs));
+        assert_eq!(read(&["--direct", "--key", "-3"]).unwrap().key, Some(-3));
+    }
+
+    #[test]
+    fn limits_of_values_are_accepted_and_what_is_beyond_them_is_not() {
+        let longest = |length: usize| format!("--identity={}", "A".repeat(length));
+        for (flags, is_accepted) in [
+            (&["--direct", &*longest(253)][..], true),
+            (&["--direct", &*longest(254)], false),
+            (&["--direct", "--identity="], false),
+            (&["--direct", "--identity=Any_Name"], true),
+            (&["--binary-version=1.2", "--identity=Any_Name"], false),
+            (&["--binary-version=1.2", "--emulation-version=1.2"], true),
+            (&["--binary-version=1.2", "--emulation-version=1.2.1"], false),
+            (&["--binary-version=1.2", "--priority=2147483647"], true),
+            (&["--binary-version=1.2", "--priority=2147483648"], false),
+            (&["--direct", "--key=9223372036854775807"], true),
+            (&["--leader-elect=false"], true),
+            (&[], false),
+        ] {
+            assert_eq!(read(flags).is_ok(), is_accepted, "{flags:?}");
+        }
+        for flag in ["--binary-version=1.2", "--emulation-version=1.2", "--strategy=example.com/Mine", "--priority=1"] {
+            let error = read(&["--direct", flag]).expect_err(flag);
+            assert!(error.contains(&format!("{}: describes a candidate", flag.split('=').next().unwrap())), "{error}");
+        }
+    }
+}

@@ -157,6 +157,7 @@ fn lease_limit(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{Task, parse};
 
     #[test]
     fn namespaces_are_a_list_without_repetition_and_without_kube_node_lease() {
@@ -164,6 +165,54 @@ mod tests {
         assert_eq!(Namespaces::read(""), Ok(Namespaces(Vec::new())));
         assert!(Namespaces::read("a,kube-node-lease").is_err());
         assert!(Namespaces::read("A").is_err());
+    }
+
+    fn read(flags: &str) -> Result<Config, String> {
+        let line = format!("hustings controller {flags}");
+        let cli = parse(line.split_whitespace().map(Into::into)).map_err(|error| format!("{error:?}"))?;
+        let Task::Controller(flags) = cli.task else { panic!("{line}") };
+        let mut mistakes = Mistakes::default();
+        let config = flags.read(&mut mistakes);
+        mistakes.accept(config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_that_need_another_one_are_rejected_without_it() {
+        for (flags, expected) in [
+            ("", (Native::Off, false, false)),
+            ("--native", (Native::Elect, false, false)),
+            ("--native --native-stand-in", (Native::StandIn, false, false)),
+            ("--evidence-pods", (Native::Off, true, false)),
+            ("--evidence-pods --evidence-nodes", (Native::Off, true, true)),
+        ] {
+            let config = read(flags).unwrap();
+            assert_eq!((config.native, config.evidence.pods, config.evidence.nodes), expected, "{flags}");
+        }
+        for (flags, mistake) in [
+            ("--native-stand-in", "--native-stand-in: needs --native"),
+            ("--evidence-nodes", "--evidence-nodes: needs --evidence-pods"),
+            ("--settling=10001ms", "is longer than 10s"),
+            ("--metrics-lease-limit=-1", "is not a number of Leases"),
+            ("--leader-elect-renew-deadline=15s", "--leader-elect-renew-deadline: the renew deadline of 15s"),
+        ] {
+            let error = read(flags).expect_err(flags);
+            assert!(error.contains(mistake), "{flags}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_flags_of_the_own_lease_and_of_the_page_reach_the_configuration() {
+        let own = read("").unwrap().own_lease.unwrap();
+        assert_eq!((own.name.as_str(), own.namespace.as_deref()), (OWN_LEASE, None));
+        assert!(read("--leader-elect=false").unwrap().own_lease.is_none());
+        let flags = "--leader-elect-resource-name=own --leader-elect-resource-namespace=n --leader-elect-lease-duration=30s \
+                     --leader-elect-renew-deadline=20s --leader-elect-retry-period=3s --metrics-lease-limit=7 --ui=false";
+        let config = read(flags).unwrap();
+        let own = config.own_lease.unwrap();
+        assert_eq!((own.name.as_str(), own.namespace.as_deref()), ("own", Some("n")));
+        let durations = [own.timing.lease_duration(), own.timing.renew_deadline(), own.timing.retry_period()];
+        assert_eq!(durations, [30, 20, 3].map(Duration::from_secs));
+        assert_eq!((config.metrics_lease_limit, config.ui, read("").unwrap().ui), (7, Some(false), None));
     }
 
     #[test]

@@ -125,3 +125,48 @@ fn read_lost_grace(given: Option<Duration>, timing: &Timing, mistakes: &mut Mist
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Task, parse};
+
+    fn read(flags: &str) -> Result<Config, String> {
+        let line = format!("hustings run --lease=l --direct {flags}");
+        let cli = parse(line.split(' ').map(Into::into)).map_err(|error| format!("{error:?}"))?;
+        let (log, Task::Run(flags)) = (cli.global.log(), cli.task) else { panic!("{line}") };
+        let mut mistakes = Mistakes::default();
+        let config = flags.read(log, &mut mistakes);
+        mistakes.accept(config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_elector_waits_for_the_command_until_its_kill_has_taken_effect() {
+        let config = read("--stop-grace=40s --lost-grace=1s --restart=always --exit-on-loss -- sh -c true").unwrap();
+        assert_eq!(config.candidacy.timing.stop_grace(), Duration::from_secs(40) + KILL_ALLOWANCE);
+        assert_eq!((config.command.stop_grace, config.command.lost_grace), ([40, 1].map(Duration::from_secs)).into());
+        assert_eq!((config.restart, config.exit_on_loss, config.admin_address), (Restart::Always, true, None));
+        assert_eq!((config.command.program, config.command.arguments.len()), ("sh".into(), 2));
+        let plain = read("-- true").unwrap();
+        assert_eq!((plain.command.stop_signal, plain.restart), (Signal::TERM, Restart::Never));
+        assert_eq!(
+            (plain.command.stop_grace, plain.command.lost_grace),
+            (Duration::from_secs(25), Duration::from_millis(2500))
+        );
+    }
+
+    #[test]
+    fn a_command_that_may_outlive_the_lease_is_rejected() {
+        // Of the 5 s after the renew deadline, 0.5 s and 1/500 of the lease are for the kill.
+        assert!(read("--lost-grace=4470ms -- true").is_ok());
+        for (flags, mistake) in [
+            ("--lost-grace=4471ms -- true", "--lost-grace: 4.471s is longer than 4.47s"),
+            ("--renew-deadline=14.5s -- true", "--renew-deadline: 14.5s leaves no time to kill the command"),
+            ("--stop-signal=STOP -- true", "is not a stop signal"),
+            ("-- ", "COMMAND: is empty"),
+        ] {
+            let error = read(flags).expect_err(flags);
+            assert!(error.contains(mistake), "{flags}: {error}");
+        }
+    }
+}

@@ -63,7 +63,7 @@ impl SidecarFlags {
         let Self { candidacy, listen, socket, while_connected, admin_address, pod_label, handover_delay, fail_open } =
             self;
         let candidacy = candidacy.read(mistakes);
-        let pod_label = match pod_label.map(|label| Ok((label, pod()?))).transpose() {
+        let pod_label = match pod_label.map(|label| Ok((label, pod(variable)?))).transpose() {
             Ok(pod_label) => Some(pod_label),
             Err::<_, String>(reason) => {
                 mistakes.add("--pod-label", reason);
@@ -100,10 +100,78 @@ fn fail_open(text: &str) -> Result<FailOpen, String> {
 }
 
 /// The pod of this process, from the downward API.
-fn pod() -> Result<Pod, String> {
+fn pod(variable: impl Fn(&str) -> Option<String>) -> Result<Pod, String> {
     let needed = |name: &str| {
         variable(name).ok_or_else(|| format!("needs {name} in the environment: set it by the downward API"))
     };
     let uid = variable("POD_UID").filter(|uid| !is_static_pod_uid(uid));
     Ok(Pod { name: needed("POD_NAME")?, namespace: needed("POD_NAMESPACE")?, uid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Task, parse};
+
+    fn read(flags: &str) -> Result<Config, String> {
+        let line = format!("hustings sidecar --lease=l --direct {flags}");
+        let cli = parse(line.split_whitespace().map(Into::into)).map_err(|error| format!("{error:?}"))?;
+        let Task::Sidecar(flags) = cli.task else { panic!("{line}") };
+        let mut mistakes = Mistakes::default();
+        let config = flags.read(&mut mistakes);
+        mistakes.accept(config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_flag_reaches_the_configuration() {
+        for (flags, stands, fail_open) in [
+            ("", Stands::Always { handover_delay: Duration::ZERO }, FailOpen::Off),
+            ("--handover-delay=20s", Stands::Always { handover_delay: LONGEST_DELAY }, FailOpen::Off),
+            ("--while-connected", Stands::WhileConnected, FailOpen::Off),
+            ("--while-connected --handover-delay=0s", Stands::WhileConnected, FailOpen::Off),
+            ("--while-connected --fail-open=unbounded", Stands::WhileConnected, FailOpen::Unbounded),
+            ("--while-connected --fail-open=2m", Stands::WhileConnected, FailOpen::Bounded(Duration::from_mins(2))),
+        ] {
+            let config = read(flags).unwrap();
+            assert_eq!((config.stands, config.fail_open), (stands, fail_open), "{flags}");
+        }
+        let config = read("--listen=:1 --admin-address=:2 --socket=/s").unwrap();
+        let addresses = (config.listen.to_string(), config.admin_address.to_string(), config.socket);
+        assert_eq!(addresses, (":1".to_owned(), ":2".to_owned(), Some("/s".into())));
+        for (flags, mistake) in [
+            ("--while-connected --handover-delay=1s", "--handover-delay: has no effect"),
+            ("--handover-delay=21s", "is longer than 20s"),
+            ("--fail-open=often", "is not a duration"),
+            ("--pod-label=x", "is not of the form KEY=VALUE"),
+        ] {
+            let error = read(flags).expect_err(flags);
+            assert!(error.contains(mistake), "{flags}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_pod_of_a_label_comes_from_the_downward_api_and_a_static_pod_has_no_uid() {
+        let mirror = "0123456789abcdef0123456789abcdef";
+        for (name, namespace, uid, expected) in [
+            ("p", "n", "f3a1b2c4-0000-4000-8000-000000000001", Ok(Some("f3a1b2c4-0000-4000-8000-000000000001"))),
+            ("p", "n", mirror, Ok(None)),
+            ("p", "n", "", Ok(None)),
+            ("", "n", "", Err("needs POD_NAME")),
+            ("p", "", "", Err("needs POD_NAMESPACE")),
+        ] {
+            let pod = pod(|variable| {
+                let value = match variable {
+                    "POD_NAME" => name,
+                    "POD_NAMESPACE" => namespace,
+                    _ => uid,
+                };
+                Some(value.to_owned()).filter(|value| !value.is_empty())
+            });
+            match (pod, expected) {
+                (Ok(pod), Ok(uid)) => assert_eq!((pod.name.as_str(), pod.uid.as_deref()), ("p", uid)),
+                (Err(error), Err(expected)) => assert!(error.starts_with(expected), "{error}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }

@@ -29,29 +29,12 @@ const LIMIT: u32 = 500;
 
 /// The enrolled Leases.
 pub(super) fn leases() -> Vec<CompletionCandidate> {
-    names(async |cluster| {
-        let enrolled = first_ones().labels(&format!("{ENROLLED_LABEL}={ENROLLED}"));
-        let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-        let leases = leases.list(&enrolled).await?;
-        let of_lease = |lease: ReadLease| {
-            let holder = lease.record.holder.map(|holder| format!("held by {holder}"));
-            (name(&lease.metadata), holder.unwrap_or_else(|| "without a holder".to_owned()))
-        };
-        Ok(leases.items.into_iter().map(of_lease).collect())
-    })
+    names(list_leases)
 }
 
 /// The candidates of all Leases.
 pub(super) fn candidates() -> Vec<CompletionCandidate> {
-    names(async |cluster| {
-        let candidates: Api<ReadCandidate> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-        let candidates = candidates.list(&first_ones()).await?;
-        let of_candidate = |candidate: ReadCandidate| {
-            let state = candidate.status.state.map(|state| format!(" ({state})")).unwrap_or_default();
-            (name(&candidate.metadata), format!("stands for {}{state}", candidate.record.lease_name))
-        };
-        Ok(candidates.items.into_iter().map(of_candidate).collect())
-    })
+    names(list_candidates)
 }
 
 /// The namespaces of the cluster.
@@ -87,6 +70,25 @@ fn names<F: Future<Output = kube::Result<BTreeMap<String, String>>>>(
     found.unwrap_or_default().into_iter().map(candidate).collect()
 }
 
+async fn list_leases(cluster: Cluster) -> kube::Result<BTreeMap<String, String>> {
+    let enrolled = first_ones().labels(&format!("{ENROLLED_LABEL}={ENROLLED}"));
+    let leases = Api::<ReadLease>::namespaced(cluster.leases, &cluster.namespace).list(&enrolled).await?;
+    let of_lease = |lease: ReadLease| {
+        let holder = lease.record.holder.map(|holder| format!("held by {holder}"));
+        (name(&lease.metadata), holder.unwrap_or_else(|| "without a holder".to_owned()))
+    };
+    Ok(leases.items.into_iter().map(of_lease).collect())
+}
+
+async fn list_candidates(cluster: Cluster) -> kube::Result<BTreeMap<String, String>> {
+    let candidates = Api::<ReadCandidate>::namespaced(cluster.leases, &cluster.namespace).list(&first_ones()).await?;
+    let of_candidate = |candidate: ReadCandidate| {
+        let state = candidate.status.state.map(|state| format!(" ({state})")).unwrap_or_default();
+        (name(&candidate.metadata), format!("stands for {}{state}", candidate.record.lease_name))
+    };
+    Ok(candidates.items.into_iter().map(of_candidate).collect())
+}
+
 async fn list_names<K>(cluster: Cluster) -> kube::Result<BTreeMap<String, String>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -106,14 +108,75 @@ fn name(metadata: &ObjectMeta) -> String {
 /// The access from the arguments of this process, or else from their environment variables.
 fn access() -> Access {
     let words: Vec<OsString> = std::env::args_os().collect();
+    access_of(&words, |variable| std::env::var(variable).ok())
+}
+
+fn access_of(words: &[OsString], variables: impl Fn(String) -> Option<String>) -> Access {
     let given = |long: &str, short| {
         let variable = crate::cli::variable_name(long.trim_start_matches('-'));
-        let value = flag(&words, long, short).or_else(|| std::env::var(variable).ok());
+        let value = flag(words, long, short).or_else(|| variables(variable));
         value.filter(|value| !value.is_empty())
     };
     Access {
         kubeconfig: given("--kubeconfig", None),
         context: given("--context", None),
         namespace: given("--namespace", Some("-n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::testing::{cluster, list};
+
+    #[test]
+    fn the_cluster_is_that_of_the_flags_or_else_of_the_environment() {
+        let of = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let Access { kubeconfig, context, namespace } = access_of(&words, |variable| match &*variable {
+                "HUSTINGS_KUBECONFIG" => Some("/k".to_owned()),
+                "HUSTINGS_CONTEXT" => Some(String::new()),
+                "HUSTINGS_NAMESPACE" => Some("shop".to_owned()),
+                _ => None,
+            });
+            [kubeconfig, context, namespace]
+        };
+        let given = |texts: [&str; 3]| texts.map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()));
+        assert_eq!(of("hustings status"), given(["/k", "", "shop"]));
+        assert_eq!(of("hustings status --kubeconfig /own --context=c -n n w"), given(["/own", "c", "n"]));
+    }
+
+    #[tokio::test]
+    async fn names_are_proposed_with_their_meaning_and_only_of_leases_that_are_enrolled() {
+        let lease =
+            |name: &str, holder: &str| json!({ "metadata": { "name": name }, "spec": { "holderIdentity": holder } });
+        let candidate = |name: &str, status: Value| json!({ "metadata": { "name": name }, "spec": { "leaseName": "web" }, "status": status });
+        let (cluster, requests) = cluster(move |request| {
+            Some(if request.path.contains("/leases?") {
+                list(&[lease("web", "a"), lease("free", "")])
+            } else if request.path.contains("/leasecandidates?") {
+                list(&[candidate("a", json!({ "state": "Holder" })), candidate("b", json!({}))])
+            } else {
+                list(&[json!({ "metadata": { "name": "n1" } })])
+            })
+        });
+        let pairs = |found: kube::Result<BTreeMap<String, String>>| found.unwrap().into_iter().collect::<Vec<_>>();
+        let expected = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, meaning)| ((*name).to_owned(), (*meaning).to_owned())).collect()
+        };
+        let leases = [("free", "without a holder"), ("web", "held by a")];
+        assert_eq!(pairs(list_leases(cluster.clone()).await), expected(&leases));
+        let candidates = [("a", "stands for web (Holder)"), ("b", "stands for web")];
+        assert_eq!(pairs(list_candidates(cluster.clone()).await), expected(&candidates));
+        assert_eq!(pairs(list_names::<Node>(cluster).await), expected(&[("n1", "")]));
+        let requests = requests.lock().unwrap();
+        let paths: Vec<_> = requests.iter().map(|sent| sent.path.split('?').next().unwrap()).collect();
+        let of_leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases";
+        let of_candidates = "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates";
+        assert_eq!(paths, [of_leases, of_candidates, "/api/v1/nodes"]);
+        assert!(requests[0].path.contains("labelSelector=hustings.io%2Fenrolled%3Dtrue"), "{}", requests[0].path);
+        assert!(requests.iter().all(|sent| sent.path.contains("limit=500")), "{requests:?}");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hustings_client::WriteGate;
 use hustings_client::clock::Clock;
+use hustings_core::election;
 pub use hustings_core::election::EvidenceConfig;
 use hustings_core::elector::Timing;
 use kube::Client;
@@ -39,6 +40,18 @@ pub struct Config {
     pub candidate_validity: Duration,
     /// The most Leases that have their own series in the metrics.
     pub metrics_lease_limit: usize,
+}
+
+impl Config {
+    /// The configuration of each election.
+    pub(super) fn election(&self) -> election::Config {
+        election::Config {
+            settling: self.settling,
+            validity: self.candidate_validity,
+            evidence: self.evidence.clone(),
+            ..election::Config::default()
+        }
+    }
 }
 
 /// Whether a controller elects native candidates.
@@ -87,4 +100,20 @@ pub struct Surroundings {
     pub metrics: Metrics,
     /// The page of this controller, if it has one.
     pub page: Option<Page>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Mistakes, Task, parse};
+
+    #[test]
+    fn each_flag_of_an_election_takes_effect() {
+        let line = "hustings controller --settling=3s --candidate-validity=7m --evidence-pods --evidence-nodes";
+        let Task::Controller(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { panic!("{line}") };
+        let config = flags.read(&mut Mistakes::default()).unwrap();
+        let election::Config { settling, validity, evidence, .. } = config.election();
+        assert_eq!((settling, validity), (Duration::from_secs(3), Duration::from_mins(7)));
+        assert!(evidence.pods && evidence.nodes);
+    }
 }

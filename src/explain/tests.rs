@@ -124,7 +124,7 @@ fn controllers(input: &Value) -> Controllers {
                 .map(|controller| Controller {
                     place: "Deployment hustings in namespace hustings-system".to_owned(),
                     available: controller["available"].as_i64().map(|count| (i32::try_from(count).unwrap(), 2)),
-                    flags: Some(ControllerFlags {
+                    flags: flag(controller, "readable", true).then(|| ControllerFlags {
                         elects_here: flag(controller, "electsHere", true),
                         elects_native: flag(controller, "native", false),
                         evidence: flag(controller, "evidence", false),

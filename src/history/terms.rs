@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn events_add_only_terms_older_than_the_recorded_ones() {
-        let events = [start("z", 20), start("a", 101), start("y", 50), start("b", 175)];
+        let events = [start("z", 20), start("a", 100), start("a", 101), start("y", 50), start("b", 175)];
         let terms = PastTerms::new("n", "l", &record(), &events).terms;
         let older: Vec<_> = terms[3..].iter().map(|term| (term.holder.as_str(), term.source)).collect();
         assert_eq!(older, [("y", Source::Event), ("z", Source::Event)]);

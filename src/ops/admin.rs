@@ -55,3 +55,40 @@ async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use serde_json::{Value, json};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn get(health: &Health, path: &str) -> (u16, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router(health.clone(), Arc::default()).oneshot(request).await.unwrap();
+        let code = response.status().as_u16();
+        (code, String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().into()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn readiness_has_the_same_code_in_both_forms_and_names_what_fails() {
+        let health = Health::new();
+        let (own, crd) = (health.check("own-lease"), health.check("crd"));
+        own.pass();
+        crd.fail("not installed");
+        assert_eq!(get(&health, "/readyz").await, (503, "not ready: crd\n".to_owned()));
+        let (code, text) = get(&health, "/readyz?verbose").await;
+        let checks =
+            json!([{ "name": "crd", "ok": false, "message": "not installed" }, { "name": "own-lease", "ok": true }]);
+        let expected = json!({ "ready": false, "checks": checks });
+        assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()), (503, expected));
+        crd.pass_with(Some("old".to_owned()));
+        assert_eq!(get(&health, "/readyz").await, (200, "ok\n".to_owned()));
+        let (code, text) = get(&health, "/readyz?verbose").await;
+        assert!(code == 200 && text.contains("\"message\":\"old\""), "{text}");
+        assert_eq!(get(&health, "/livez").await, (200, "ok\n".to_owned()));
+        assert_eq!(get(&health, "/metrics").await, (200, "# EOF\n".to_owned()));
+    }
+}

@@ -102,6 +102,11 @@ mod tests {
             let level = LogLevel::read(good).unwrap();
             assert_eq!(LogLevel::read(level.as_str()), Ok(level), "{good}");
         }
+        let quiet = |level: &str| LogLevel::read(level).unwrap().as_str().contains("kube_client=off");
+        assert_eq!(
+            ["error", "info", "debug", "trace", "info,kube=debug"].map(quiet),
+            [true, true, false, false, false]
+        );
         for bad in ["", "hustings=loud", "inof", "\t-\u{fffd}="] {
             assert!(LogLevel::read(bad).is_err(), "{bad}");
         }

@@ -139,9 +139,7 @@ impl Simulation {
 
     /// The number of the replica that leads.
     pub(super) fn leader(&self) -> Option<usize> {
-        let leads = |replica: &Replica| {
-            !replica.is_gone && replica.leading.is_some_and(|leading| self.now.moment < leading.valid_until)
-        };
+        let leads = |replica: &Replica| !replica.is_gone && replica.leading.is_some();
         self.replicas.iter().position(leads)
     }
 

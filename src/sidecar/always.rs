@@ -61,3 +61,54 @@ impl Work {
         tokio::join!(self.updates.term_ends(), taken_off, noticed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::Elector;
+    use hustings_client::testing::MemoryStore;
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_leader_that_is_still_valid_waits_for_its_clients_before_it_hands_over() {
+        for is_lost in [false, true] {
+            let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+            let campaign = elector.start();
+            let leadership = campaign.leadership();
+            let term = leadership.wait_until_leader().await.unwrap();
+            // It stays valid while the work goes on.
+            let running = term.begin_work().unwrap();
+            let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
+            let handover_delay = Duration::from_secs(20);
+            let work = Work { leadership, updates, label: None, handover_delay };
+            if is_lost {
+                campaign.abort();
+            } else {
+                term.resign();
+            }
+            let began = Instant::now();
+            work.lead(term).await;
+            assert_eq!(began.elapsed() >= handover_delay, !is_lost, "lost: {is_lost}, {:?}", began.elapsed());
+            drop(running);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_of_every_term_are_waited_for() {
+        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let campaign = elector.start();
+        let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
+        campaign.leadership().wait_until_leader().await.unwrap();
+        for _ in 0..2 {
+            updates.term_begins();
+            // A reader that has read `leading` and reads nothing more.
+            let mut reader = updates.reader();
+            assert!(reader.next().await.snapshot.is_leader);
+            let began = Instant::now();
+            updates.term_ends().await;
+            assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+        }
+    }
+}

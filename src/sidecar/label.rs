@@ -210,6 +210,45 @@ fn is_label_text(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::testing::cluster;
+
+    #[tokio::test]
+    async fn only_an_answer_that_this_pod_is_gone_counts_as_such() {
+        let causes = |field: &str| json!({ "causes": [{ "field": field, "message": "", "reason": "" }] });
+        let gone = json!({ "name": "p", "kind": "pods", "group": "" });
+        for (code, reason, details, expected) in [
+            (200, "", json!({}), "written"),
+            (404, "NotFound", gone, "gone"),
+            (404, "NotFound", json!({ "name": "n", "kind": "namespaces" }), "refused"),
+            (422, "Invalid", causes("metadata.uid"), "gone"),
+            (422, "Invalid", causes("metadata.labels"), "refused"),
+            (403, "Forbidden", json!({}), "refused"),
+            (429, "TooManyRequests", json!({}), "passing"),
+            (500, "InternalError", json!({}), "passing"),
+        ] {
+            let object = json!({ "metadata": { "name": "p" } });
+            let status = json!({ "kind": "Status", "status": "Failure", "message": "", "reason": reason,
+                "details": details, "code": code });
+            let answer = if code == 200 { object } else { status };
+            let (cluster, requests) = cluster(move |_| Some((code, answer.clone())));
+            let label = PodLabel::read("hustings.io/leader=true").unwrap();
+            let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: Some("u".to_owned()) };
+            let writer = Writer { pods: Api::namespaced(cluster.leases, "n"), label, pod };
+            for (on, value) in [(true, json!("true")), (false, Value::Null)] {
+                let written = match writer.write(on).await {
+                    Ok(()) => "written",
+                    Err(Failure::Gone(_)) => "gone",
+                    Err(Failure::Refused(_)) => "refused",
+                    Err(Failure::Passing(_)) => "passing",
+                };
+                assert_eq!(written, expected, "{code} {reason}");
+                let sent = requests.lock().unwrap().pop().unwrap();
+                let metadata = json!({ "labels": { "hustings.io/leader": value }, "uid": "u" });
+                assert_eq!(sent.body, json!({ "metadata": metadata }));
+                assert!(sent.path.starts_with("/api/v1/namespaces/n/pods/p?"), "{}", sent.path);
+            }
+        }
+    }
 
     #[test]
     fn labels_are_valid_if_kubernetes_accepts_them() {

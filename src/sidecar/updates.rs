@@ -96,7 +96,6 @@ impl Updates {
 
     /// Begins a term.
     pub(super) fn term_begins(&self) {
-        self.leading_readers.reopen();
         self.notify();
     }
 

@@ -34,12 +34,16 @@ impl<'a> Printer<'a> {
 
     /// Prints a page.
     pub(super) fn page(&mut self, rows: &[LeaseRow]) -> anyhow::Result<()> {
+        Ok(print(&self.page_text(rows)?)?)
+    }
+
+    fn page_text(&mut self, rows: &[LeaseRow]) -> anyhow::Result<String> {
         if rows.is_empty() {
-            return Ok(());
+            return Ok(String::new());
         }
         let is_first = self.printed == 0;
         self.printed += rows.len();
-        let text = match self.config.output {
+        Ok(match self.config.output {
             Output::Json => {
                 // Strip the brackets of the array.
                 let array = serde_json::to_string_pretty(rows)?;
@@ -52,19 +56,21 @@ impl<'a> Printer<'a> {
                 let form = form(self.config);
                 table::render(rows, table::Form { has_header: is_first, ..form }) + "\n"
             }
-        };
-        Ok(print(&text)?)
+        })
     }
 
     /// Ends the output.
     pub(super) fn end(self) -> anyhow::Result<()> {
-        let text = match (self.config.output, self.printed) {
+        Ok(print(&self.end_text())?)
+    }
+
+    fn end_text(&self) -> String {
+        match (self.config.output, self.printed) {
             (Output::Json | Output::Yaml, 0) => "[]\n".to_owned(),
             (Output::Json, _) => "\n]\n".to_owned(),
             (Output::Table | Output::Wide, 0) => table::render(&[], form(self.config)) + "\n",
-            (Output::Yaml | Output::Name | Output::Table | Output::Wide, _) => return Ok(()),
-        };
-        Ok(print(&text)?)
+            (Output::Yaml | Output::Name | Output::Table | Output::Wide, _) => String::new(),
+        }
     }
 }
 
@@ -85,4 +91,43 @@ fn form(config: &Config) -> table::Form {
 /// The names as kubectl writes them.
 fn names(rows: &[LeaseRow]) -> String {
     rows.iter().flat_map(|row| ["lease.coordination.k8s.io/", &row.lease, "\n"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::snapshot::missing;
+    use super::*;
+
+    fn printed(output: Output, pages: &[&[&str]]) -> String {
+        let config = Config { lease: None, all_namespaces: true, watch: false, output };
+        let mut printer = Printer::new(&config);
+        let row = |name: &&str| missing(("n".to_owned(), (*name).to_owned()), Vec::new());
+        let texts = pages.iter().map(|page| printer.page_text(&page.iter().map(row).collect::<Vec<_>>()).unwrap());
+        let text: String = texts.collect();
+        text + &printer.end_text()
+    }
+
+    #[test]
+    fn several_pages_make_one_document_with_one_header() {
+        let (both, one, none, other): (&[&str], &[&str], &[&str], &[&str]) = (&["a", "b"], &["a"], &[], &["b"]);
+        for pages in [&[][..], &[both], &[one, none, other]] {
+            let expected: Vec<&str> = pages.iter().copied().flatten().copied().collect();
+            let rows: Vec<Value> = serde_json::from_str(&printed(Output::Json, pages)).unwrap();
+            let of_yaml: Vec<Value> = serde_yaml::from_str(&printed(Output::Yaml, pages)).unwrap();
+            let names =
+                |rows: &[Value]| rows.iter().map(|row| row["lease"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+            assert_eq!((names(&rows), names(&of_yaml)), (names(&of_yaml), names(&rows)));
+            assert_eq!(names(&rows), expected, "{pages:?}");
+            let table = printed(Output::Table, pages);
+            assert_eq!(table.matches("NAMESPACE").count(), usize::from(!expected.is_empty()), "{table}");
+        }
+        assert_eq!(
+            printed(Output::Name, &[&["a"], &["b"]]),
+            "lease.coordination.k8s.io/a\nlease.coordination.k8s.io/b\n"
+        );
+        assert_eq!(printed(Output::Name, &[]), "");
+        assert!(printed(Output::Wide, &[]).starts_with("no Lease here is enrolled"));
+    }
 }

@@ -128,5 +128,7 @@ mod tests {
         assert!(matches!(names, Err(Error::Api(status)) if status.code == 410));
         let (names, queries) = listed(vec![page(&["a"], "first"), expired("again"), expired("again")]).await;
         assert!(names.is_err() && queries.len() == 3, "it does not ask for ever");
+        let (names, queries) = listed(vec![page(&["a"], "first"), expired("first")]).await;
+        assert!(names.is_err() && queries.len() == 2, "that token has been refused");
     }
 }

@@ -193,3 +193,43 @@ async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyho
     let hint = nearest::proposal(lease, existing.iter().map(String::as_str)).unwrap_or_else(all);
     Hinted::new(format!("Lease {lease:?} does not exist in {place} and has no candidates"), hint).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::Output;
+    use super::*;
+    use crate::cluster::testing::{cluster, list};
+
+    #[tokio::test]
+    async fn each_candidate_is_shown_with_its_lease_on_whatever_page_that_is() {
+        let lease = |name: &str| {
+            let metadata = json!({ "name": name, "namespace": "n", "labels": { "hustings.io/enrolled": "true" } });
+            json!({ "metadata": metadata, "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } })
+        };
+        let candidate = |name: &str, lease: &str| {
+            let spec = json!({ "leaseName": lease, "binaryVersion": "1.0", "emulationVersion": "1.0" });
+            json!({ "metadata": { "name": name, "namespace": "n" }, "spec": spec })
+        };
+        let (cluster, _) = cluster(move |request| {
+            if request.path.contains("hustings.io") {
+                return Some(list(&["a", "b", "bb", "c", "d"].map(|lease| candidate(&format!("of-{lease}"), lease))));
+            }
+            request.path.contains("/leases?").then(|| {
+                let is_second = request.path.contains("continue=more");
+                let (code, mut page) = if is_second { list(&[lease("c")]) } else { list(&[lease("a"), lease("b")]) };
+                page["metadata"]["continue"] = if is_second { Value::Null } else { json!("more") };
+                (code, page)
+            })
+        });
+        let config = Config { lease: None, all_namespaces: false, watch: false, output: Output::Json };
+        let rows = read(&cluster, &config).await.unwrap();
+        let shown: Vec<_> =
+            rows.iter().map(|row| (row.lease.as_str(), row.candidates.len(), row.state.as_str())).collect();
+        let missing = "missing";
+        let expected =
+            [("a", 1, "unheld"), ("b", 1, "unheld"), ("bb", 1, missing), ("c", 1, "unheld"), ("d", 1, missing)];
+        assert_eq!(shown, expected);
+    }
+}

@@ -187,3 +187,79 @@ fn expires(row: &LeaseRow) -> String {
 fn or_dash(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::api::{ReadCandidate, ReadLease};
+    use hustings_core::model::{Moment, Now, Observed, WireTime};
+    use serde_json::json;
+
+    use super::super::snapshot::rows;
+    use super::*;
+
+    fn shown(is_in_full: bool, is_wide: bool) -> String {
+        let annotations = json!({
+            "hustings.io/session": "s/1/15", "hustings.io/token": "77", "hustings.io/strategy": "OldestEmulationVersion",
+            "hustings.io/preferred-holder": "b", "hustings.io/reason": "Why.", "hustings.io/key": "4",
+            "hustings.io/hold": "works", "hustings.io/hold-until": "2026-01-02T04:00:00Z", "hustings.io/transfer": "b",
+            "hustings.io/pin": "b until 2026-01-02T05:00:00Z", "hustings.io/asked-by": "ada\u{1b}",
+        });
+        let lease = ReadLease::from_json(json!({
+            "metadata": { "name": "l", "namespace": "n", "annotations": annotations },
+            "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 7,
+                "acquireTime": "2026-01-02T03:00:00.900000Z" },
+        }));
+        let candidate = ReadCandidate::from_json(json!({
+            "metadata": { "name": "b", "namespace": "n", "annotations": { "hustings.io/exclude": "2026-01-02T06:00:00Z: drain" } },
+            "spec": { "leaseName": "l", "binaryVersion": "1.32.0", "emulationVersion": "1.31.0", "priority": 3 },
+            "status": { "state": "Standby", "message": "Better." },
+        }));
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+        let observed = Observed::first(lease.record.clone(), now.moment);
+        let key = ("n".to_owned(), "l".to_owned());
+        let rows = rows(vec![lease], vec![candidate], &[(key, observed)].into(), now, true);
+        render(&rows, Form { is_in_full, is_wide, has_header: true, styles: Styles::none() })
+    }
+
+    #[test]
+    fn a_lease_in_full_shows_every_fact_and_its_candidates() {
+        let expected = "\
+Lease l in namespace n: held
+  holder     a
+  term       7
+  token      77
+  key        4
+  since      2026-01-02T03:00:00Z
+  expires    within 15 s
+  preferred  b
+  strategy   OldestEmulationVersion
+  hold       works
+  until      2026-01-02T04:00:00Z
+  transfer   b
+  pin        b until 2026-01-02T05:00:00Z
+  asked by   ada\\u{1b}
+  reason     Why.
+
+ RANK  CANDIDATE  BINARY  EMULATION  PRIORITY  STATE    REASON
+ 1     b          1.32.0  1.31.0     3         Standby  Better. [excluded until 2026-01-02T06:00:00Z: drain]";
+        assert_eq!(shown(true, false), expected);
+    }
+
+    #[test]
+    fn an_overview_has_a_line_for_each_lease() {
+        let lines = |is_wide| shown(false, is_wide).lines().map(str::to_owned).collect::<Vec<_>>();
+        let (header, line) = (
+            " NAMESPACE  LEASE  STATE  HOLDER  SINCE                 EXPIRES      PREFERRED  CANDIDATES",
+            " n          l      held   a       2026-01-02T03:00:00Z  within 15 s  b          1",
+        );
+        assert_eq!(lines(false), [header, line]);
+        let wide = lines(true);
+        let (more, acts) = (
+            "  TERM  TOKEN  STRATEGY                ACTS",
+            "hold works until 2026-01-02T04:00:00Z, transfer to b, pin b until 2026-01-02T05:00:00Z  Why.",
+        );
+        assert!(wide[0].starts_with(&format!("{header}{more}")) && wide[0].ends_with("  REASON"), "{wide:?}");
+        assert!(wide[1].starts_with(line) && wide[1].ends_with(acts), "{wide:?}");
+        assert!(wide[1].contains("  7     77     OldestEmulationVersion  "), "{wide:?}");
+    }
+}

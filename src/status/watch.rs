@@ -272,3 +272,32 @@ fn report(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::testing::failure;
+
+    #[test]
+    fn a_failed_watch_ends_the_command_only_if_it_can_never_work() {
+        let status = |code: u16| serde_json::from_value::<kube::core::Status>(failure(code).1).unwrap();
+        let listing = |code: u16| watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status(code))));
+        let starting = |code: u16| watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status(code))));
+        let watching = |code: u16| watcher::Error::WatchError(Box::new(status(code)));
+        for (error, is_end, is_absent, is_failing) in [
+            (listing(403), false, true, false),
+            (listing(404), false, true, false),
+            (starting(403), true, false, false),
+            (watching(403), true, false, false),
+            (watching(410), false, false, false),
+            (watching(500), false, false, true),
+            (listing(500), false, false, true),
+            (watcher::Error::NoResourceVersion, false, false, false),
+        ] {
+            let (mut failing, mut absent) = (BTreeMap::new(), BTreeSet::new());
+            let text = error.to_string();
+            let ended = report(Failure(CANDIDATES, error), &mut failing, &mut absent).is_err();
+            assert_eq!((ended, !absent.is_empty(), !failing.is_empty()), (is_end, is_absent, is_failing), "{text}");
+        }
+    }
+}

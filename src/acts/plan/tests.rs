@@ -60,6 +60,8 @@ fn each_act_changes_its_own_annotations_on_the_version_that_was_read() {
         (Set::Remove, None),
         "the former end is not that of this pause"
     );
+    let resumed = plan(&ends, &LeaseAct::Resume, ADA, WALL).unwrap();
+    assert_eq!((resumed.write.hold, resumed.write.hold_until), (Set::Remove, Set::Remove));
     let moved = plan(&plain, &transfer("web-1"), ADA, WALL).unwrap();
     assert_eq!(moved.write.transfer, Set::To(Transfer::To("web-1".to_owned())));
     assert_eq!((moved.write.asked_by, moved.write.hold), (Set::To("ada: works".to_owned()), Set::Keep));
@@ -114,6 +116,29 @@ fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
         assert!(shown.0.contains(message) && shown.1.contains(hint), "{act:?}: {shown:?}");
         assert_eq!(error.exit_code(), Some(3));
     }
+}
+
+#[test]
+fn a_pause_is_for_a_lease_of_hustings_even_without_candidates() {
+    let lease = |enrolled: &str, token: &str| {
+        let metadata = json!({ "name": "l", "namespace": "n", "resourceVersion": "9",
+            "labels": { "hustings.io/enrolled": enrolled }, "annotations": { "hustings.io/token": token } });
+        let spec = json!({ "holderIdentity": "a", "leaseDurationSeconds": 15 });
+        let lease = ReadLease::from_json(json!({ "metadata": metadata, "spec": spec }));
+        Scene { lease, candidates: Vec::new(), elsewhere: Vec::new() }
+    };
+    for (scene, is_direct, refusal) in [
+        (lease("true", "none"), false, None),
+        (lease("false", "7"), true, None),
+        (lease("false", "none"), false, Some("takes part in no election of Hustings")),
+    ] {
+        assert_eq!(scene.is_direct(), is_direct, "{scene:?}");
+        let paused = plan(&scene, &LeaseAct::Pause(None), ADA, WALL).map_err(|error| error.to_string());
+        assert_eq!(paused.is_ok(), refusal.is_none(), "{paused:?}");
+        assert!(refusal.is_none_or(|refusal| paused.unwrap_err().contains(refusal)));
+    }
+    let of_another_kind = plan(&lease("false", "none"), &pin("a"), ADA, WALL).unwrap_err();
+    assert!(of_another_kind.hint().contains("shows the Leases with candidates"), "{}", of_another_kind.hint());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
 use hustings_client::store::Kubernetes;
-use hustings_core::model::{CandidateKey, CandidateKind, LeaseRecord};
+use hustings_core::model::{CandidateKey, CandidateKind, LeaseRecord, SessionMark};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
@@ -335,4 +335,22 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
     dispatcher.schedule_all();
     decide_next(&mut dispatcher).await;
     assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_gap_is_that_of_the_lease_that_has_been_free_the_longest() {
+    let mut dispatcher = dispatcher(true);
+    dispatcher.parts.clock = hustings_client::testing::TokioClock::shared();
+    list_all(&mut dispatcher);
+    for name in ["old", "new"] {
+        dispatcher.handle(WatchEvent::Candidate(key(name), candidate(name)));
+        let lease = LeaseKey::new("n", name);
+        let free = LeaseRecord { session: SessionMark::Open, resource_version: 7, ..LeaseRecord::as_created() };
+        dispatcher.handle(WatchEvent::Lease(lease.clone(), Box::new(free)));
+        dispatcher.decide(lease);
+        tokio::time::sleep(10 * TICK).await;
+    }
+    dispatcher.measure();
+    let oldest = Duration::from_secs_f64(dispatcher.parts.metrics.oldest_unheld.get());
+    assert_eq!(oldest.as_secs(), 20);
 }

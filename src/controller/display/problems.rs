@@ -145,3 +145,47 @@ impl Facts<'_> {
 fn warning(event: &Event) -> Problem {
     Problem::new(Severity::Warning, visible(&event.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::api::{ReadCandidate, ReadLease};
+    use hustings_core::election::{Observation, Source, Unheld};
+    use hustings_core::model::Moment;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_election_is_critical_once_it_takes_longer_than_any_may() {
+        let mut election = Election::new(Config::default(), "n", "l");
+        let now =
+            |seconds: i64| Now { moment: Moment::from_micros(seconds * 1_000_000), wall: WireTime::from_micros(0) };
+        let spec = json!({ "leaseName": "l", "binaryVersion": "1.0", "emulationVersion": "1.0" });
+        let metadata = json!({ "name": "a", "namespace": "n", "uid": "u" });
+        let record = ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).record;
+        election.observe(now(0), Observation::Candidate { record, source: Source::Watch });
+        let metadata = json!({ "name": "l", "namespace": "n", "uid": "u", "resourceVersion": "7",
+            "labels": { "hustings.io/enrolled": "true" }, "annotations": { "hustings.io/session": "open" } });
+        let spec = json!({ "holderIdentity": "", "leaseDurationSeconds": 1 });
+        let record = ReadLease::from_json(json!({ "metadata": metadata, "spec": spec })).record;
+        election.observe(now(0), Observation::Lease { record, source: Source::Watch });
+        let candidates = election.decide(now(0)).candidates;
+        let lease = LeaseVerdict::Unheld { since: now(0).moment, cause: Unheld::Released };
+        for (candidates, seconds, expected) in
+            [(&*candidates, 12, Some(Severity::Warning)), (&*candidates, 13, Some(Severity::Critical)), (&[], 13, None)]
+        {
+            let facts = Facts {
+                now: now(seconds),
+                election: &election,
+                lease: &lease,
+                candidates,
+                shown: &[],
+                has_next: false,
+                is_silent: false,
+                changed_at: None,
+                gap_since: None,
+            };
+            assert_eq!(facts.problems().first().map(|problem| problem.severity), expected, "after {seconds} s");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::election::{Config, Observation, Source, Unheld};
-use hustings_core::model::{CandidateKey, Evidence, WireTime};
+use hustings_core::model::{CandidateKey, Evidence, NativeFields, WireTime};
 use serde_json::{Value, json};
 
 use super::*;
@@ -353,4 +353,47 @@ fn a_pause_that_leaves_the_holder_alone_is_no_lack_of_candidates() {
     scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/hold": "works" }));
     let view = scene.decided();
     assert_eq!((view.next, view.problems), (None, Vec::new()));
+}
+
+#[test]
+fn an_act_without_influence_on_the_election_is_shown_until_its_end() {
+    let mut invalid = candidate("b", "2.0.0", &json!({}));
+    invalid["metadata"]["annotations"] = json!({ "hustings.io/exclude": "2026-01-02T03:00:09Z: drain" });
+    let mut scene = Scene::new(&[candidate("a", "1.31.0", &json!({})), invalid]);
+    for (seconds, acts) in [(0, 1), (8, 1), (1, 0)] {
+        scene.pass(seconds * 1_000);
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        let shown = scene.decided().acts;
+        let texts: Vec<_> = shown.iter().map(|act| act.text.as_str()).collect();
+        assert_eq!(texts, ["b: drain"][..acts], "{shown:?}");
+    }
+}
+
+#[test]
+fn the_page_names_a_few_candidates_that_cannot_lead_and_counts_the_rest() {
+    let dead = json!({ "state": "Unresponsive", "message": "No." });
+    let mut all = vec![candidate("a", "1.31.0", &json!({}))];
+    all.extend((0..5).map(|number| candidate(&format!("b{number}"), "1.32.0", &dead)));
+    let mut scene = Scene::new(&all);
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    let view = scene.on_standby();
+    assert_eq!(texts(&view)[..4], ["b0: No.", "b1: No.", "b2: No.", "2 more candidates are Unresponsive."], "{view:?}");
+}
+
+#[test]
+fn the_grant_to_the_preferred_holder_is_a_hand_over_and_any_other_a_replacement() {
+    let named = |name: &str| Some(name.to_owned());
+    let native = |name: &str| NativeFields { preferred_holder: named(name), ..NativeFields::default() };
+    let held = LeaseRecord { holder: named("a"), ..LeaseRecord::default() };
+    let grant = LeaseRecord { holder: named("b"), ..LeaseRecord::default() };
+    for (before, expected) in [
+        (LeaseRecord::default(), Cause::Unheld(Unheld::New)),
+        (held.clone(), Cause::Replaced),
+        (LeaseRecord { leaving: true, ..held.clone() }, Cause::HandedOver),
+        (LeaseRecord { preferred_holder: named("b"), ..held.clone() }, Cause::HandedOver),
+        (LeaseRecord { native: native("b"), ..held.clone() }, Cause::HandedOver),
+        (LeaseRecord { native: native("c"), ..held }, Cause::Replaced),
+    ] {
+        assert_eq!(replacement(&before, &grant), expected, "{before:?}");
+    }
 }

@@ -229,6 +229,7 @@ async fn a_failed_request_is_counted_by_its_kind_and_error() {
     executor.carry_out(key, actions, current).await;
     let labels = FailureLabels::new(metrics::Request::Ping, metrics::Failure::Forbidden);
     assert_eq!(metrics.failures.get_or_create(&labels).get(), 3);
+    assert_eq!(metrics.pings.get_or_create(&Kind::Hustings.label()).get(), 0, "no ping was sent");
 }
 
 #[tokio::test(start_paused = true)]

@@ -166,6 +166,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_is_not_cut_off() {
+        let (mut connection, _, mut client) = connection();
+        let reading = async {
+            for _ in 0..20 {
+                tokio::time::sleep(LIMIT / 2).await;
+                client.read_exact(&mut vec![0; 256 * 1024]).await.unwrap();
+            }
+        };
+        let writing = async {
+            for _ in 0..20 {
+                connection.write_all(&vec![0; 256 * 1024]).await.unwrap();
+            }
+        };
+        tokio::join!(reading, writing);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_cut_off_and_does_not_count_as_closed() {
         let (mut connection, peer, client) = connection();
         let error = loop {

@@ -109,6 +109,15 @@ mod tests {
         let files: Vec<_> = (0..200).map(|_| opened.try_clone().unwrap()).collect();
         assert!(Usage::read().unwrap().open_fds > usage.open_fds + 100);
         drop(files);
+        // The files above have cost the kernel's time as well.
+        let stat = || std::fs::read_to_string("/proc/self/stat").unwrap();
+        let ticks = |stat: &str| -> u64 {
+            let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        };
+        let (before, cpu, after) = (stat(), Usage::read().unwrap().cpu_seconds, stat());
+        let spent = [before, after].map(|stat| seconds(ticks(&stat), procfs::ticks_per_second()));
+        assert!(spent[0] <= cpu && cpu <= spent[1], "{cpu}, not {spent:?}");
         let busy = std::time::Instant::now();
         while Usage::read().unwrap().cpu_seconds <= usage.cpu_seconds {
             assert!(busy.elapsed().as_secs() < 60, "the CPU time did not grow within a minute of work");

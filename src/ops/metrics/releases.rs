@@ -38,3 +38,23 @@ impl ReleaseMetrics {
 fn histogram() -> Histogram {
     Histogram::new([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_of_a_release_has_its_own_series() {
+        let mut registry = Registry::default();
+        let releases = ReleaseMetrics::register(&mut registry);
+        releases.observe(ReleaseCause::ConnectionClosed, Duration::from_millis(20));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let count = |cause: &str| {
+            let series = format!("hustings_sidecar_release_seconds_count{{cause=\"{cause}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&*series)).map(str::to_owned)
+        };
+        assert_eq!((count("connection-closed").as_deref(), count("stopping").as_deref()), (Some("1"), Some("0")));
+        assert!(text.contains("hustings_sidecar_release_seconds_sum{cause=\"connection-closed\"} 0.02"), "{text}");
+    }
+}

@@ -61,6 +61,23 @@ fn readme_lists_every_value_with_its_default() {
 }
 
 #[test]
+fn image_is_named_by_its_registry_repository_tag_and_digest() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let version = env!("CARGO_PKG_VERSION");
+    for (values, expected) in [
+        ("image.repository=hustings", format!("hustings:{version}")),
+        ("image.tag=1.2.3", "hustings:1.2.3".to_owned()),
+        ("image.registry=r.example/p,image.tag=1.2.3", "r.example/p/hustings:1.2.3".to_owned()),
+        ("global.imageRegistry=g.example,image.tag=1.2.3", "g.example/hustings:1.2.3".to_owned()),
+        (&format!("image.tag=1.2.3,image.digest={digest}"), format!("hustings@{digest}")),
+    ] {
+        let rendered = render(&["--set", values]);
+        let deployment = documents(&rendered).into_iter().find(|object| object["kind"] == "Deployment").unwrap();
+        assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], expected, "{values}");
+    }
+}
+
+#[test]
 fn chart_has_the_version_of_the_workspace() {
     let chart = yaml(&read("charts/hustings/Chart.yaml"));
     assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
@@ -177,6 +194,10 @@ fn native_election_reads_the_lease_of_kubernetes_controller_and_only_a_stand_in_
         [role, "RoleBinding kube-system/hustings-controller-native", "Role a/hustings-controller rules.4.", CONTAINER];
     let unknown: Vec<_> = added.iter().filter(|line| !known.iter().any(|known| line.starts_with(known))).collect();
     assert_eq!(unknown, Vec::<&String>::new());
+
+    // A controller that watches that namespace reads the Lease by the rules for it.
+    let added = difference(&["--set", "watchNamespaces={a,kube-system}"], native);
+    assert_eq!(rules(&added), Vec::<String>::new());
 
     let added = difference(&[&watched[..], &["--set", native]].concat(), "native.standIn=true");
     assert_eq!(added, BTreeSet::from([stand_in_flag, format!(r#"{role} rules.0.verbs: "patch""#)]));

@@ -80,9 +80,15 @@ fn wrong_values_are_rejected_with_a_message() {
 }
 
 #[test]
-fn two_monitors_are_rejected() {
-    let said = refusal(HELMS[0], &["--set", "serviceMonitor.enabled=true,podMonitor.enabled=true"]);
-    assert!(said.contains("set one of them to false"), "{said}");
+fn values_that_exclude_or_need_each_other_are_rejected() {
+    for (values, reason) in [
+        ("serviceMonitor.enabled=true,podMonitor.enabled=true", "set one of them to false"),
+        ("native.standIn=true", "native.standIn: set native.enabled, too"),
+        ("evidence.nodes=true", "evidence.nodes: set evidence.pods, too"),
+    ] {
+        let said = refusal(HELMS[0], &["--set", values]);
+        assert!(said.contains(reason), "{values}: {said}");
+    }
 }
 
 #[test]

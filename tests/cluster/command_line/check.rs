@@ -34,6 +34,7 @@ async fn cluster_is_checked_before_and_after_the_installation() {
         assert!(said(&before).contains(line), "{line}\n{}", said(&before));
     }
     assert!(!said(&before).contains('\x1b'), "{}", said(&before));
+    assert!(!said(&before).contains(" leases "), "without the CRD there are no elections: {}", said(&before));
 
     install_chart(&plane, &[]).await;
     let process = controller(&plane, "hustings-a", &[]).await;

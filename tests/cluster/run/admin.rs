@@ -25,7 +25,9 @@ async fn holder_and_standby_report_liveness_readiness_and_the_leader() {
             until(&format!("{path} answers {code}"), || format!("{}\n{}", one.log(), two.log()), answers).await;
         }
         let metrics = ask(admin, "GET", "/metrics").await;
-        assert!(metrics.body.contains("hustings_lease_held"), "{metrics:?}");
+        let held = metrics.body.lines().find(|line| line.starts_with("hustings_lease_held{"));
+        let value = if admin == one_admin { " 1" } else { " 0" };
+        assert!(held.is_some_and(|held| held.contains("/work\"") && held.ends_with(value)), "{metrics:?}");
     }
     let leads = ask(one_admin, "GET", "/isleader").await;
     let held = lease(&plane, &namespace, "work").await;

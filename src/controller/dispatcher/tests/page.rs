@@ -29,8 +29,20 @@ async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forg
     let (leases, controller) = page.shown();
     assert!(leases.len() == 1 && leases[0].contains("\"l\""), "{leases:?}");
     assert_eq!(controller, None);
+    for leads in [true, false] {
+        dispatcher.leads = leads;
+        dispatcher.publish_controller();
+        let shown: serde_json::Value = serde_json::from_str(&page.shown().1.unwrap()).unwrap();
+        assert_eq!((&shown["identity"], &shown["leads"]), (&json!("hustings-1"), &json!(leads)));
+        assert_eq!(shown["leader"], if leads { json!("hustings-1") } else { json!(null) }, "it is the only controller");
+    }
+    let checks = ["a", "b"].map(|name| dispatcher.parts.health.check(name));
+    checks[0].fail("broken");
+    checks[1].pass_with(Some("old".to_owned()));
     dispatcher.publish_controller();
-    assert!(page.shown().1.unwrap().contains("hustings-1"));
+    let shown = page.shown().1.unwrap();
+    assert!(shown.contains(r#"{"severity":"warning","text":"a: broken""#), "{shown}");
+    assert!(shown.contains(r#"{"severity":"info","text":"b: old""#), "{shown}");
     let lease = LeaseKey::new("n", "l");
     dispatcher.forget(&lease);
     assert_eq!(page.shown().0.len(), 0);

@@ -1,0 +1,70 @@
+//! Tests of the ranking and of the states that the objects alone show.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn a_free_lease_without_a_live_candidate_has_a_state_of_its_own() {
+    let candidate = |state: &str| {
+        ReadCandidate::from_json(json!({ "metadata": { "name": "a", "namespace": "n" },
+            "spec": { "leaseName": "l", "binaryVersion": "1.0.0" }, "status": { "state": state } }))
+    };
+    let dead = [candidate("Unresponsive"), candidate("Invalid")];
+    let one_lives = [candidate("Unresponsive"), candidate("Standby")];
+    let unknown = [candidate("")];
+    for state in [LeaseState::Unheld, LeaseState::Expired, LeaseState::Missing] {
+        assert_eq!(or_no_candidate(state, &dead), LeaseState::NoCandidate, "{state:?}");
+        for candidates in [one_lives.as_slice(), &unknown, &[]] {
+            assert_eq!(or_no_candidate(state, candidates), state);
+        }
+    }
+    for state in [LeaseState::Held, LeaseState::Granted, LeaseState::Hold] {
+        assert_eq!(or_no_candidate(state, &dead), state);
+    }
+}
+
+#[test]
+fn a_candidate_that_the_controller_rejects_has_no_rank() {
+    let candidate = |name: &str, state: &str| {
+        ReadCandidate::from_json(json!({ "metadata": { "name": name, "namespace": "n" },
+            "spec": { "leaseName": "l", "binaryVersion": "1.0.0", "strategy": "x.io/Y" }, "status": { "state": state } }))
+    };
+    let rows = ranked(vec![candidate("a", "Invalid"), candidate("b", "Standby")]);
+    let ranks: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.rank)).collect();
+    assert_eq!(ranks, [("b", Some(1)), ("a", None)]);
+}
+
+#[test]
+fn a_damped_candidate_ranks_last_among_the_admissible_ones() {
+    let candidate = |name: &str, version: &str, state: &str| {
+        ReadCandidate::from_json(json!({ "metadata": { "name": name, "namespace": "n" },
+            "spec": { "leaseName": "l", "binaryVersion": version, "emulationVersion": version },
+            "status": { "state": state } }))
+    };
+    let all = [("a", "1.30.0", "Damped"), ("b", "1.32.0", "Standby"), ("c", "1.31.0", "Holder"), ("d", "x", "Invalid")];
+    let rows = ranked(all.map(|(name, version, state)| candidate(name, version, state)).into());
+    let ranks: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.rank)).collect();
+    assert_eq!(ranks, [("c", Some(1)), ("b", Some(2)), ("a", Some(3)), ("d", None)]);
+}
+
+#[test]
+fn a_status_from_before_the_term_does_not_demote_its_holder() {
+    let candidate = |state: &str| -> ReadCandidate {
+        let leading = json!({ "type": "Leading", "status": "False", "reason": "r", "message": "m",
+            "lastTransitionTime": "2026-01-02T03:04:05Z" });
+        let object = json!({ "apiVersion": "hustings.io/v1", "kind": "LeaseCandidate",
+            "metadata": { "name": "a", "namespace": "n" },
+            "spec": { "leaseName": "l", "binaryVersion": "1.0.0" },
+            "status": { "state": state, "conditions": [leading] } });
+        serde_json::from_value(object).unwrap()
+    };
+    let time = |text: &str| Some(WireTime::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond()));
+    let (before, after) = (time("2026-01-02T03:04:00Z"), time("2026-01-02T03:05:00Z"));
+    for state in ["Damped", "Unresponsive"] {
+        assert!(is_demoted(&candidate(state), before), "{state}: the holder of then is dead");
+        assert!(is_demoted(&candidate(state), None), "{state}");
+        assert!(!is_demoted(&candidate(state), after), "{state}: it has come back");
+    }
+    assert!(!is_demoted(&candidate("Holder"), before));
+}
