@@ -152,6 +152,7 @@ pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite 
 mod tests {
     use super::*;
     use crate::election::TransferRefusal;
+    use crate::model::Annotation;
     use crate::model::{Evidence, Moment};
 
     fn record() -> LeaseRecord {

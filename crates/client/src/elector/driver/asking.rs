@@ -220,7 +220,7 @@ mod tests {
     fn each_class_of_failure_is_logged_with_its_remedy_and_a_repeated_one_for_debugging() {
         let (log, _guard) = Log::begin();
         let (clock, namespace) = (TokioClock::shared(), "n".to_owned());
-        let asking = Asking { failures: Arc::default(), clock, timeout: Duration::from_secs(5), namespace };
+        let asking = Asking { failures: FailureLog::default(), clock, timeout: Duration::from_secs(5), namespace };
         let denied = r#"leases is forbidden: User "jane" cannot create resource "leases""#;
         let status = |code, message| kube::Error::Api(Status::failure(message, "Forbidden").with_code(code).boxed());
         let refused = |code, message| Failure::Refused(Box::new(status(code, message)));
