@@ -1,0 +1,214 @@
+//! The chart's NetworkPolicy on a node of its own, where kube-router enforces it: which connections it leaves open, and
+//! that the controller elects behind it. Something listens at the end of each path, so only the policy refuses one.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use hustings_client::api::LeaseCandidate;
+use hustings_controlplane::{NODE_ADDRESS, eventually};
+use hustings_node::{Images, Node, WORKER};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use serde_json::json;
+
+/// The release and its namespace.
+const RELEASE: &str = "hustings";
+
+/// The container of the controller.
+const CONTROLLER: &str = "controller";
+
+const ADMIN: u16 = 8080;
+const API_SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 443);
+const KUBELET: u16 = 10250;
+
+/// A port at which the test listens in both pods.
+const OTHER: u16 = 7777;
+
+/// How long a connection may take. The policy refuses one at once.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Each path, and whether the policy leaves it open. "Another pod" is at one of the ports above.
+const PATHS: [(&str, bool); 6] = [
+    ("from another pod to the admin port", true),
+    ("from another pod to another port of the controller", false),
+    ("from the controller to the Service of the API server", true),
+    ("from the controller to the endpoint of the API server", true),
+    ("from the controller to the kubelet", false),
+    ("from the controller to another pod", false),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Off,
+    Enforced,
+}
+
+/// A pod at whose other port the test listens.
+struct Peer<'node> {
+    node: &'node Node,
+    pod: Pod,
+    container: &'static str,
+    address: IpAddr,
+    _listener: TcpListener,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enforced_policy_leaves_the_admin_port_and_the_way_to_the_api_server() {
+    if !Node::is_allowed() || !Node::can_enforce_policies() {
+        return;
+    }
+    let images = Images::new(env!("CARGO_BIN_EXE_product"), env!("CARGO_BIN_EXE_worker"));
+    let node = Node::start(images).await.unwrap();
+    let _enforcer = node.enforce_policies().await.unwrap();
+    let visitor = Peer::new(&node, visitor(&node).await, "visitor");
+    install(&node, Policy::Off).await;
+    let controller = Peer::new(&node, controller_after(&node, None).await, CONTROLLER);
+    expect(&controller, &visitor, Policy::Off).await;
+
+    install(&node, Policy::Enforced).await;
+    expect(&controller, &visitor, Policy::Enforced).await;
+
+    // The policy leaves connections from before it alone. So only a new controller shows that it can do its work.
+    let pods = Api::<Pod>::namespaced(node.plane().admin(), RELEASE);
+    pods.delete(&controller.pod.name_any(), &DeleteParams::default()).await.unwrap();
+    let controller = Peer::new(&node, controller_after(&node, controller.pod.uid()).await, CONTROLLER);
+    expect(&controller, &visitor, Policy::Enforced).await;
+    elects(&node).await;
+    for path in ["/readyz", "/ui/"] {
+        let answer = visitor.get(SocketAddr::new(controller.address, ADMIN), path).unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200 "), "{path}: {answer}");
+    }
+
+    install(&node, Policy::Off).await;
+    expect(&controller, &visitor, Policy::Off).await;
+}
+
+/// Waits until exactly the paths are open that the policy allows.
+async fn expect(controller: &Peer<'_>, visitor: &Peer<'_>, policy: Policy) {
+    let api_server = SocketAddr::from((NODE_ADDRESS, api_port(controller.node)));
+    let ends = [
+        (visitor, SocketAddr::new(controller.address, ADMIN)),
+        (visitor, SocketAddr::new(controller.address, OTHER)),
+        (controller, API_SERVICE),
+        (controller, api_server),
+        (controller, SocketAddr::from((NODE_ADDRESS, KUBELET))),
+        (controller, SocketAddr::new(visitor.address, OTHER)),
+    ];
+    let open_only_as_expected = async || -> Result<()> {
+        for ((path, left_open), (from, to)) in PATHS.into_iter().zip(ends) {
+            let expected = policy == Policy::Off || left_open;
+            let open = from.connects(to)?;
+            ensure!(open == expected, "with the policy {policy:?} the path {path} ({to}) is open: {open}");
+        }
+        Ok(())
+    };
+    eventually(open_only_as_expected).await.unwrap();
+}
+
+impl<'node> Peer<'node> {
+    fn new(node: &'node Node, pod: Pod, container: &'static str) -> Self {
+        let address = pod.status.as_ref().unwrap().pod_ip.as_ref().unwrap().parse().unwrap();
+        let listen = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, OTHER));
+        let listener = node.run_in_pod(&pod, container, listen).unwrap().unwrap();
+        Self { node, pod, container, address, _listener: listener }
+    }
+
+    fn connect(&self, to: SocketAddr) -> Result<std::io::Result<TcpStream>> {
+        self.node.run_in_pod(&self.pod, self.container, || TcpStream::connect_timeout(&to, CONNECT_LIMIT))
+    }
+
+    fn connects(&self, to: SocketAddr) -> Result<bool> {
+        match self.connect(to)? {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::TimedOut) => Ok(false),
+            Err(error) => Err(error).with_context(|| format!("cannot connect to {to}")),
+        }
+    }
+
+    /// The whole answer to a request.
+    fn get(&self, server: SocketAddr, path: &str) -> Result<String> {
+        let mut connection = self.connect(server)??;
+        connection.set_read_timeout(Some(CONNECT_LIMIT))?;
+        write!(connection, "GET {path} HTTP/1.0\r\nHost: {server}\r\n\r\n")?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+/// Installs or upgrades the chart.
+async fn install(node: &Node, policy: Policy) {
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/hustings");
+    let mut arguments = vec!["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, "--create-namespace"];
+    let ports = format!("--set=networkPolicy.apiServerPorts={{443,{}}}", api_port(node));
+    arguments.extend(["--wait", "--timeout=110s", "--set=replicas=1,ui.enabled=true", &ports]);
+    if policy == Policy::Enforced {
+        arguments.push("--set=networkPolicy.enabled=true");
+    }
+    let output = node.plane().helm(arguments).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The port of the API server's endpoint.
+fn api_port(node: &Node) -> u16 {
+    node.plane().url().port_u16().unwrap()
+}
+
+/// The controller's pod once it is ready, and is another one than before.
+async fn controller_after(node: &Node, former: Option<String>) -> Pod {
+    let pods = Api::<Pod>::namespaced(node.plane().admin(), RELEASE);
+    let ready = async || -> Result<Pod> {
+        let pods = pods.list(&ListParams::default()).await?.items;
+        let pod = pods.into_iter().find(|pod| pod.uid() != former && pod.metadata.deletion_timestamp.is_none());
+        let pod = pod.context("no pod of the controller")?;
+        ensure!(is_ready(&pod), "the pod of the controller is not ready: {:?}", pod.status);
+        Ok(pod)
+    };
+    eventually(ready).await.unwrap()
+}
+
+/// A pod that is not of the chart.
+async fn visitor(node: &Node) -> Pod {
+    let pods = Api::<Pod>::default_namespaced(node.plane().admin());
+    let container =
+        json!({"name": "visitor", "image": WORKER, "imagePullPolicy": "Never", "command": ["/worker", "pause"]});
+    let pod = json!({"metadata": {"name": "visitor"}, "spec": {"containers": [container]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let ready = async || -> Result<Pod> {
+        let pod = pods.get("visitor").await?;
+        ensure!(is_ready(&pod), "the visitor is not ready: {:?}", pod.status);
+        Ok(pod)
+    };
+    eventually(ready).await.unwrap()
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// The controller grants a new Lease to its only candidate, which has no process that could claim it.
+async fn elects(node: &Node) {
+    let candidate = json!({
+        "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": "web-0"},
+        "spec": {"leaseName": "web", "binaryVersion": "1.2.0"},
+    });
+    let candidates = Api::<LeaseCandidate>::default_namespaced(node.plane().admin());
+    candidates.create(&PostParams::default(), &serde_json::from_value(candidate).unwrap()).await.unwrap();
+    let leases = Api::<Lease>::default_namespaced(node.plane().admin());
+    let granted = async || -> Result<()> {
+        let holder = leases.get("web").await?.spec.and_then(|spec| spec.holder_identity);
+        ensure!(holder.as_deref() == Some("web-0"), "the holder is {holder:?}");
+        Ok(())
+    };
+    eventually(granted).await.unwrap();
+}
