@@ -10,7 +10,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use hustings_client::api::LeaseCandidate;
 use hustings_controlplane::{NODE_ADDRESS, eventually};
 use hustings_node::{Images, Node, WORKER};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
@@ -69,7 +68,7 @@ async fn enforced_policy_leaves_the_admin_port_and_the_way_to_the_api_server() {
     let images = Images::new(env!("CARGO_BIN_EXE_product"), env!("CARGO_BIN_EXE_worker"));
     let node = Node::start(images).await.unwrap();
     let _enforcer = node.enforce_policies().await.unwrap();
-    let visitor = Peer::new(&node, visitor(&node).await, "visitor");
+    let visitor = Peer::new(&node, run_pod(&node, "visitor", &["/worker", "pause"]).await, "visitor");
     install(&node, Policy::Off).await;
     let controller = Peer::new(&node, controller_after(&node, None).await, CONTROLLER);
     expect(&controller, &visitor, Policy::Off).await;
@@ -176,16 +175,19 @@ async fn controller_after(node: &Node, former: Option<String>) -> Pod {
     eventually(ready).await.unwrap()
 }
 
-/// A pod that is not of the chart.
-async fn visitor(node: &Node) -> Pod {
+/// Starts a pod that is not of the chart, and waits until it is ready.
+async fn run_pod(node: &Node, name: &str, command: &[&str]) -> Pod {
     let pods = Api::<Pod>::default_namespaced(node.plane().admin());
-    let container =
-        json!({"name": "visitor", "image": WORKER, "imagePullPolicy": "Never", "command": ["/worker", "pause"]});
-    let pod = json!({"metadata": {"name": "visitor"}, "spec": {"containers": [container]}});
+    let namespace = json!({"name": "POD_NAMESPACE", "value": "default"});
+    let name_of_pod = json!({"name": "POD_NAME", "value": name});
+    let container = json!({
+        "name": name, "image": WORKER, "imagePullPolicy": "Never", "command": command, "env": [namespace, name_of_pod],
+    });
+    let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     let ready = async || -> Result<Pod> {
-        let pod = pods.get("visitor").await?;
-        ensure!(is_ready(&pod), "the visitor is not ready: {:?}", pod.status);
+        let pod = pods.get(name).await?;
+        ensure!(is_ready(&pod), "the pod {name} is not ready: {:?}", pod.status);
         Ok(pod)
     };
     eventually(ready).await.unwrap()
@@ -196,18 +198,18 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// The controller grants a new Lease to its only candidate, which has no process that could claim it.
+/// The controller grants a Lease to a candidate that stands only with a controller.
 async fn elects(node: &Node) {
-    let candidate = json!({
-        "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": "web-0"},
-        "spec": {"leaseName": "web", "binaryVersion": "1.2.0"},
-    });
-    let candidates = Api::<LeaseCandidate>::default_namespaced(node.plane().admin());
-    candidates.create(&PostParams::default(), &serde_json::from_value(candidate).unwrap()).await.unwrap();
+    let role = ["--clusterrole=hustings-candidate", "--serviceaccount=default:default"];
+    let output = node.plane().kubectl(["create", "rolebinding", "candidates"].iter().chain(&role)).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run =
+        ["/hustings", "run", "--lease=web", "--binary-version=1.2.0", "--fallback=false", "--", "/worker", "pause"];
+    run_pod(node, "web", &run).await;
     let leases = Api::<Lease>::default_namespaced(node.plane().admin());
     let granted = async || -> Result<()> {
         let holder = leases.get("web").await?.spec.and_then(|spec| spec.holder_identity);
-        ensure!(holder.as_deref() == Some("web-0"), "the holder is {holder:?}");
+        ensure!(holder.as_deref() == Some("web"), "the holder is {holder:?}");
         Ok(())
     };
     eventually(granted).await.unwrap();
