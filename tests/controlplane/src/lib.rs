@@ -35,7 +35,7 @@ pub use counters::RequestCount;
 pub use elected::ElectedComponent;
 pub use forwarder::{Forwarder, Stale};
 pub use kinds::serve;
-pub use namespaces::{NODE_ADDRESS, Namespaces};
+pub use namespaces::{NODE_ADDRESS, Namespaces, run_in_network};
 pub use patience::{PATIENCE, eventually, within};
 pub use plane::{Component, ControlPlane, Shared, shared};
 pub use process::{Process, by_env};

@@ -13,6 +13,7 @@ use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     os::fd::AsFd as _,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::Command,
     sync::mpsc,
@@ -40,6 +41,21 @@ const INIT: &str = include_str!("namespaces.sh");
 
 /// Directories that are empty inside. The node must not need any file in them.
 const REPLACED: [&str; 3] = ["/run", "/var/lib", "/var/log"];
+
+/// Runs a function in a network namespace, on a thread of its own, and waits for its result. Sockets in the result stay
+/// in that network.
+///
+/// # Panics
+/// If the function panics.
+pub fn run_in_network<T: Send>(network: &Path, function: impl FnOnce() -> T + Send) -> Result<T> {
+    let file = fs::File::open(network).with_context(|| format!("cannot open {}", network.display()))?;
+    let inside = || {
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+        io::Result::Ok(function())
+    };
+    let outcome = thread::scope(|scope| scope.spawn(inside).join());
+    outcome.unwrap_or_else(|panic| resume_unwind(panic)).with_context(|| format!("cannot enter {}", network.display()))
+}
 
 /// The namespaces of one run.
 pub struct Namespaces {

@@ -1,8 +1,8 @@
 //! Builds etcd, the components of Kubernetes, kubectl, helm and a replica on client-go from their Go modules.
 //!
 //! After `git clone`, the tests must run with only Rust and Go, and without an image registry. So they build the
-//! binaries at first use, from the modules in `kubernetes/`, `helm/`, `helm3/` and `tests/clientgo/`, whose contents
-//! go.sum pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
+//! binaries at first use, from the modules in the folders beside `src/` and in `tests/clientgo/`, whose contents go.sum
+//! pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
 //! build it once.
 
 use std::{
@@ -50,6 +50,8 @@ pub enum Tool {
     Ptp,
     /// The network plugin that assigns a pod its address.
     HostLocal,
+    /// The program that enforces NetworkPolicies on a node. Only the test of the chart's policy needs it.
+    KubeRouter,
     /// Helm 4, which installs charts.
     Helm,
     /// Helm 3, which installs the same charts. Only the chart's tests need it.
@@ -92,6 +94,7 @@ impl Tool {
             Self::Ctr => "ctr",
             Self::Ptp => "ptp",
             Self::HostLocal => "host-local",
+            Self::KubeRouter => "kube-router",
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "clientgo",
@@ -112,6 +115,7 @@ impl Tool {
             Self::Ctr => "github.com/containerd/containerd/v2/cmd/ctr",
             Self::Ptp => "github.com/containernetworking/plugins/plugins/main/ptp",
             Self::HostLocal => "github.com/containernetworking/plugins/plugins/ipam/host-local",
+            Self::KubeRouter => "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
             Self::Helm3 => "helm.sh/helm/v3/cmd/helm",
             Self::ClientGo => ".",
@@ -128,6 +132,7 @@ impl Tool {
             | Self::Kubelet
             | Self::KubeProxy => "kubernetes",
             Self::Containerd | Self::ContainerdShim | Self::Ctr | Self::Ptp | Self::HostLocal => "containers",
+            Self::KubeRouter => "kube-router",
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "../clientgo",

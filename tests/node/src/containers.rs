@@ -1,8 +1,13 @@
-//! The processes of containers, seen from the machine: a test kills them as the kernel would, past all of Kubernetes.
+//! The processes of containers, seen from the machine: a test kills them as the kernel would, past all of Kubernetes, or
+//! opens a connection in their network.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
+use hustings_controlplane::run_in_network;
 use k8s_openapi::api::core::v1::Pod;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -23,6 +28,12 @@ impl Node {
         let first = processes.lines().find(|process| is_first(process));
         let first = first.with_context(|| format!("container {container} has no first process"))?;
         Pid::from_raw(first.parse()?).context("no process has this number")
+    }
+
+    /// Runs a function in the network of a pod, which all its containers share. Sockets in the result stay in that network.
+    pub fn run_in_pod<T: Send>(&self, pod: &Pod, container: &str, function: impl FnOnce() -> T + Send) -> Result<T> {
+        let first = self.first_process(pod, container)?;
+        run_in_network(&PathBuf::from(format!("/proc/{}/ns/net", first.as_raw_pid())), function)
     }
 
     /// Sends a signal to the first process of a pod's container, from outside.
@@ -48,7 +59,7 @@ fn container_id<'pod>(pod: &'pod Pod, container: &str) -> Option<&'pod str> {
 }
 
 /// The folder of this name.
-fn find(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let folders = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
     folders.into_iter().find_map(|path| if path.ends_with(name) { Some(path) } else { find(&path, name) })
 }

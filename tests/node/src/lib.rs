@@ -10,6 +10,7 @@ mod configuration;
 mod containers;
 mod images;
 mod node;
+mod policies;
 mod reports;
 
 pub use images::{Images, WORKER};

@@ -65,14 +65,7 @@ impl Node {
     /// Checks whether this machine can run a node.
     pub fn check() -> Result<(), Missing> {
         Namespaces::check().map_err(Missing::Permission)?;
-        let search_path = env::var_os("PATH").unwrap_or_default();
-        let is_missing = |program: &str| !env::split_paths(&search_path).any(|folder| folder.join(program).is_file());
-        let packages: BTreeSet<_> =
-            PROGRAMS.iter().filter(|(program, _)| is_missing(program)).map(|(_, package)| *package).collect();
-        if packages.is_empty() {
-            return Ok(());
-        }
-        let packages = packages.into_iter().collect::<Vec<_>>().join(" ");
+        let Some(packages) = missing_packages(&PROGRAMS) else { return Ok(()) };
         Err(Missing::Programs(format!(
             "programs that a node needs are missing\nhint: apt-get update && apt-get install {packages}"
         )))
@@ -215,6 +208,15 @@ impl Node {
         })
         .await
     }
+}
+
+/// Debian's packages of the programs that are not in `PATH`, for a command line. `None` if all are there.
+pub(crate) fn missing_packages(programs: &[(&str, &str)]) -> Option<String> {
+    let search_path = env::var_os("PATH").unwrap_or_default();
+    let is_missing = |program: &str| !env::split_paths(&search_path).any(|folder| folder.join(program).is_file());
+    let missing = programs.iter().filter(|(program, _)| is_missing(program));
+    let packages: BTreeSet<_> = missing.map(|(_, package)| *package).collect();
+    (!packages.is_empty()).then(|| packages.into_iter().collect::<Vec<_>>().join(" "))
 }
 
 /// Whether the node is Ready.

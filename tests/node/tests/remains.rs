@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use hustings_controlplane::eventually;
+use hustings_controlplane::{Process, eventually};
 use hustings_node::{Images, Node, WORKER};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::PostParams};
@@ -39,6 +39,8 @@ struct Marks {
 struct Outside {
     links: BTreeSet<String>,
     mounts: String,
+    /// Of the firewall.
+    rules: String,
     settings: [String; SETTINGS.len()],
 }
 
@@ -48,7 +50,7 @@ async fn nothing_of_a_node_outlives_it_or_its_killed_process() {
         return;
     }
     if env::var_os(CHILD).is_some() {
-        let node = start().await;
+        let (node, _enforcer) = start().await;
         println!("\n{}", serde_json::to_string(&Marks::of(&node)).unwrap());
         // The pipe closes if the test ends otherwise.
         stdin().read_line(&mut String::new()).unwrap();
@@ -56,19 +58,20 @@ async fn nothing_of_a_node_outlives_it_or_its_killed_process() {
     }
     let outside = Outside::now();
     let mut child = start_child();
-    let node = start().await;
+    let (node, enforcer) = start().await;
     let marks = [Marks::of(&node), Marks::printed_by(&mut child)];
     assert_eq!(Outside::now(), outside);
     for marks in &marks {
         let left = marks.left();
-        for what in ["kubelet", "containerd-shim", "worker", "the cgroup", "the folder"] {
+        let enforcer = enforcer.as_ref().map(|_| "kube-router");
+        for what in ["kubelet", "containerd-shim", "worker", "the cgroup", "the folder"].into_iter().chain(enforcer) {
             assert!(left.iter().any(|left| left.contains(what)), "a node has no {what}: {left:?}");
         }
     }
 
     child.kill().unwrap();
     child.wait().unwrap();
-    drop(node);
+    drop((node, enforcer));
     for marks in &marks {
         eventually(async || {
             let left = marks.left();
@@ -80,10 +83,14 @@ async fn nothing_of_a_node_outlives_it_or_its_killed_process() {
     assert_eq!(Outside::now(), outside);
 }
 
-/// A node with a pod.
-async fn start() -> Node {
+/// A node with a pod and, where the machine has its programs, the firewall.
+async fn start() -> (Node, Option<Process>) {
     let images = Images::new(env!("CARGO_BIN_EXE_product"), env!("CARGO_BIN_EXE_worker"));
     let node = Node::start(images).await.unwrap();
+    let mut enforcer = None;
+    if Node::can_enforce_policies() {
+        enforcer = Some(node.enforce_policies().await.unwrap());
+    }
     let pods = Api::<Pod>::default_namespaced(node.plane().admin());
     let container = json!({"name": "c", "image": WORKER, "imagePullPolicy": "Never", "command": ["/worker", "pause"]});
     let pod = json!({"metadata": {"name": "pod"}, "spec": {"containers": [container]}});
@@ -94,7 +101,7 @@ async fn start() -> Node {
     })
     .await
     .unwrap();
-    node
+    (node, enforcer)
 }
 
 /// This test again, in another process, which ends with this one.
@@ -164,7 +171,10 @@ impl Outside {
             .filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()))
             .collect();
         let settings = SETTINGS.map(|setting| read(&format!("/proc/sys/{setting}")));
-        Self { links, mounts: read("/proc/self/mounts"), settings }
+        let rules = Command::new("nft").args(["list", "ruleset"]).output().unwrap();
+        assert!(rules.status.success(), "{rules:?}");
+        let rules = String::from_utf8(rules.stdout).unwrap();
+        Self { links, mounts: read("/proc/self/mounts"), rules, settings }
     }
 }
 

@@ -210,7 +210,7 @@ pub(crate) async fn install(flags: &[&str]) {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/hustings");
     let mut arguments =
         vec!["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, "--wait", "--timeout=110s"];
-    // No plugin of the network enforces policies here: this shows that the API server accepts the chart's.
+    // Nothing enforces policies on this node: this shows that the API server accepts the chart's. ../policy.rs has more.
     arguments.push("--set=networkPolicy.enabled=true");
     arguments.extend(flags);
     let output = Stage::shared().node.plane().helm(arguments).await.unwrap();
