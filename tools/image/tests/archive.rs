@@ -74,10 +74,7 @@ fn name_is_the_one_that_the_chart_asks_for() {
     let annotations = &json(&files, "index.json")["manifests"][0]["annotations"];
     assert_eq!(annotations["io.containerd.image.name"], json!(format!("docker.io/library/{name}")));
     let chart = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/hustings/values.yaml")).unwrap();
-    assert!(
-        chart
-            .contains("image:\n  # Such as registry.example.com/platform.\n  registry: \"\"\n  repository: hustings\n")
-    );
+    assert!(chart.contains("\n  registry: \"\"\n  repository: hustings\n"), "{chart}");
 }
 
 #[test]
