@@ -22,6 +22,8 @@ mod rollout;
 mod run;
 mod sidecar;
 mod status;
+#[cfg(test)]
+mod testing;
 mod timing;
 
 use clap::{ArgAction, Args, Command, CommandFactory as _, Parser, Subcommand};

@@ -214,19 +214,17 @@ fn time(text: &str) -> Result<WireTime, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Task, parse};
+    use crate::cli::Task;
+    use crate::cli::testing::{assert_mistakes, configuration};
 
     fn read(line: &str) -> Result<Config, String> {
-        let cli = parse(line.split(' ').map(Into::into)).map_err(|error| format!("{error:?}"))?;
-        let mut mistakes = Mistakes::default();
-        let config = match cli.task {
-            Task::Pause(flags) => flags.read(&mut mistakes),
-            Task::Pin(flags) => flags.read(&mut mistakes),
-            Task::Exclude(flags) => flags.read(&mut mistakes),
-            Task::Include(flags) => flags.read(None, &mut mistakes),
+        configuration(line.split(' '), |cli, mistakes| match cli.task {
+            Task::Pause(flags) => flags.read(mistakes),
+            Task::Pin(flags) => flags.read(mistakes),
+            Task::Exclude(flags) => flags.read(mistakes),
+            Task::Include(flags) => flags.read(None, mistakes),
             other => panic!("{other:?}"),
-        };
-        mistakes.accept(config).map_err(|error| error.to_string())
+        })
     }
 
     #[test]
@@ -235,18 +233,18 @@ mod tests {
         assert!(read("hustings pin web --to web-1 --until 2026-12-31T23:59:59Z").is_ok());
         assert!(read("hustings exclude --node n1 -A --for 1h").is_ok());
         assert!(read("hustings include web-1").is_ok());
-        for (line, mistake) in [
-            ("hustings pin web --to web-1", "--for: every act has an end"),
-            ("hustings exclude web-1", "--for: every act has an end"),
-            ("hustings pause web --for 1h --until 2026-12-31T23:59:59Z", "--for: excludes --until"),
-            ("hustings exclude --for 1h", "CANDIDATE: name candidates"),
-            ("hustings exclude web-1 --node n1 --for 1h", "CANDIDATE: name candidates"),
-            ("hustings include web-1 -A", "--all-namespaces: applies to --node only"),
-            ("hustings pause web --until noon", "is not a time with a time zone"),
-        ] {
-            let error = read(line).expect_err(line);
-            assert!(error.contains(mistake), "{line}: {error}");
-        }
+        assert_mistakes(
+            &[
+                ("hustings pin web --to web-1", "--for: every act has an end"),
+                ("hustings exclude web-1", "--for: every act has an end"),
+                ("hustings pause web --for 1h --until 2026-12-31T23:59:59Z", "--for: excludes --until"),
+                ("hustings exclude --for 1h", "CANDIDATE: name candidates"),
+                ("hustings exclude web-1 --node n1 --for 1h", "CANDIDATE: name candidates"),
+                ("hustings include web-1 -A", "--all-namespaces: applies to --node only"),
+                ("hustings pause web --until noon", "is not a time with a time zone"),
+            ],
+            read,
+        );
     }
 
     #[test]

@@ -185,15 +185,14 @@ fn key(text: &str) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Task, parse};
+    use crate::cli::Task;
+    use crate::cli::testing::configuration;
 
     fn read(flags: &[&str]) -> Result<Candidacy, String> {
-        let arguments = ["hustings", "campaign", "--lease=l"].iter().chain(flags).map(Into::into);
-        let cli = parse(arguments).map_err(|error| format!("{error:?}"))?;
-        let Task::Campaign(flags) = cli.task else { panic!("{flags:?}") };
-        let mut mistakes = Mistakes::default();
-        let candidacy = flags.candidacy.read(&mut mistakes);
-        mistakes.accept(candidacy).map_err(|error| error.to_string())
+        configuration(["hustings", "campaign", "--lease=l"].iter().chain(flags).copied(), |cli, mistakes| {
+            let Task::Campaign(flags) = cli.task else { panic!("{flags:?}") };
+            flags.candidacy.read(mistakes)
+        })
     }
 
     #[test]

@@ -157,7 +157,8 @@ fn lease_limit(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Task, parse};
+    use crate::cli::Task;
+    use crate::cli::testing::{assert_mistakes, configuration};
 
     #[test]
     fn namespaces_are_a_list_without_repetition_and_without_kube_node_lease() {
@@ -169,11 +170,10 @@ mod tests {
 
     fn read(flags: &str) -> Result<Config, String> {
         let line = format!("hustings controller {flags}");
-        let cli = parse(line.split_whitespace().map(Into::into)).map_err(|error| format!("{error:?}"))?;
-        let Task::Controller(flags) = cli.task else { panic!("{line}") };
-        let mut mistakes = Mistakes::default();
-        let config = flags.read(&mut mistakes);
-        mistakes.accept(config).map_err(|error| error.to_string())
+        configuration(line.split_whitespace(), |cli, mistakes| {
+            let Task::Controller(flags) = cli.task else { panic!("{line}") };
+            flags.read(mistakes)
+        })
     }
 
     #[test]
@@ -188,16 +188,16 @@ mod tests {
             let config = read(flags).unwrap();
             assert_eq!((config.native, config.evidence.pods, config.evidence.nodes), expected, "{flags}");
         }
-        for (flags, mistake) in [
-            ("--native-stand-in", "--native-stand-in: needs --native"),
-            ("--evidence-nodes", "--evidence-nodes: needs --evidence-pods"),
-            ("--settling=10001ms", "is longer than 10s"),
-            ("--metrics-lease-limit=-1", "is not a number of Leases"),
-            ("--leader-elect-renew-deadline=15s", "--leader-elect-renew-deadline: the renew deadline of 15s"),
-        ] {
-            let error = read(flags).expect_err(flags);
-            assert!(error.contains(mistake), "{flags}: {error}");
-        }
+        assert_mistakes(
+            &[
+                ("--native-stand-in", "--native-stand-in: needs --native"),
+                ("--evidence-nodes", "--evidence-nodes: needs --evidence-pods"),
+                ("--settling=10001ms", "is longer than 10s"),
+                ("--metrics-lease-limit=-1", "is not a number of Leases"),
+                ("--leader-elect-renew-deadline=15s", "--leader-elect-renew-deadline: the renew deadline of 15s"),
+            ],
+            read,
+        );
     }
 
     #[test]

@@ -135,35 +135,35 @@ fn lease_duration(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Task, parse};
+    use crate::cli::Task;
+    use crate::cli::testing::{assert_mistakes, configuration};
 
     fn read(line: &str) -> Result<Config, String> {
-        let cli = parse(line.split(' ').map(Into::into)).map_err(|error| format!("{error:?}"))?;
-        let Task::Rollout(flags) = cli.task else { panic!("{line}") };
-        let mut mistakes = Mistakes::default();
-        let config = flags.read(&mut mistakes);
-        mistakes.accept(config).map_err(|error| error.to_string())
+        configuration(line.split(' '), |cli, mistakes| {
+            let Task::Rollout(flags) = cli.task else { panic!("{line}") };
+            flags.read(mistakes)
+        })
     }
 
     #[test]
     fn an_upgrade_without_versions_or_that_cannot_begin_is_rejected() {
         assert!(read("hustings rollout --from 1.35 --to 1.36").is_ok());
         assert!(read("hustings rollout web --to v1.36.0 --emulate 1.35").is_ok(), "the Lease has the versions before");
-        for (line, mistake) in [
-            ("hustings rollout web", "--to: is missing"),
-            ("hustings rollout --to 1.36", "--from: is missing"),
-            ("hustings rollout web --to 1.36 --direct", "--direct: applies to"),
-            ("hustings rollout web --to 1.36 --max-surge 0", "--max-surge: must not be 0"),
-            ("hustings rollout web --to 1.36 --emulate 1.37", "--emulate: 1.37 is above --to"),
-            ("hustings rollout web --to latest", "is not a semantic version"),
-            ("hustings rollout web --to 1.36 --replicas 0", "use 1 to 100"),
-            ("hustings rollout web --to 1.36 --max-unavailable=-1", "use 0 to 100"),
-            ("hustings rollout web --to 1.36 --lease-duration 0s", "use 1s to 3600s"),
-            ("hustings rollout web --to 1.36 --readiness 2h", "is longer than"),
-            ("hustings rollout web --to 1.36 --order random", "is not an order"),
-        ] {
-            let error = read(line).expect_err(line);
-            assert!(error.contains(mistake), "{line}: {error}");
-        }
+        assert_mistakes(
+            &[
+                ("hustings rollout web", "--to: is missing"),
+                ("hustings rollout --to 1.36", "--from: is missing"),
+                ("hustings rollout web --to 1.36 --direct", "--direct: applies to"),
+                ("hustings rollout web --to 1.36 --max-surge 0", "--max-surge: must not be 0"),
+                ("hustings rollout web --to 1.36 --emulate 1.37", "--emulate: 1.37 is above --to"),
+                ("hustings rollout web --to latest", "is not a semantic version"),
+                ("hustings rollout web --to 1.36 --replicas 0", "use 1 to 100"),
+                ("hustings rollout web --to 1.36 --max-unavailable=-1", "use 0 to 100"),
+                ("hustings rollout web --to 1.36 --lease-duration 0s", "use 1s to 3600s"),
+                ("hustings rollout web --to 1.36 --readiness 2h", "is longer than"),
+                ("hustings rollout web --to 1.36 --order random", "is not an order"),
+            ],
+            read,
+        );
     }
 }

@@ -129,15 +129,15 @@ fn read_lost_grace(given: Option<Duration>, timing: &Timing, mistakes: &mut Mist
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Task, parse};
+    use crate::cli::Task;
+    use crate::cli::testing::{assert_mistakes, configuration};
 
     fn read(flags: &str) -> Result<Config, String> {
         let line = format!("hustings run --lease=l --direct {flags}");
-        let cli = parse(line.split(' ').map(Into::into)).map_err(|error| format!("{error:?}"))?;
-        let (log, Task::Run(flags)) = (cli.global.log(), cli.task) else { panic!("{line}") };
-        let mut mistakes = Mistakes::default();
-        let config = flags.read(log, &mut mistakes);
-        mistakes.accept(config).map_err(|error| error.to_string())
+        configuration(line.split(' '), |cli, mistakes| {
+            let (log, Task::Run(flags)) = (cli.global.log(), cli.task) else { panic!("{line}") };
+            flags.read(log, mistakes)
+        })
     }
 
     #[test]
@@ -159,14 +159,14 @@ mod tests {
     fn a_command_that_may_outlive_the_lease_is_rejected() {
         // Of the 5 s after the renew deadline, 0.5 s and 1/500 of the lease are for the kill.
         assert!(read("--lost-grace=4470ms -- true").is_ok());
-        for (flags, mistake) in [
-            ("--lost-grace=4471ms -- true", "--lost-grace: 4.471s is longer than 4.47s"),
-            ("--renew-deadline=14.5s -- true", "--renew-deadline: 14.5s leaves no time to kill the command"),
-            ("--stop-signal=STOP -- true", "is not a stop signal"),
-            ("-- ", "COMMAND: is empty"),
-        ] {
-            let error = read(flags).expect_err(flags);
-            assert!(error.contains(mistake), "{flags}: {error}");
-        }
+        assert_mistakes(
+            &[
+                ("--lost-grace=4471ms -- true", "--lost-grace: 4.471s is longer than 4.47s"),
+                ("--renew-deadline=14.5s -- true", "--renew-deadline: 14.5s leaves no time to kill the command"),
+                ("--stop-signal=STOP -- true", "is not a stop signal"),
+                ("-- ", "COMMAND: is empty"),
+            ],
+            read,
+        );
     }
 }

@@ -111,15 +111,15 @@ fn pod(variable: impl Fn(&str) -> Option<String>) -> Result<Pod, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Task, parse};
+    use crate::cli::Task;
+    use crate::cli::testing::{assert_mistakes, configuration};
 
     fn read(flags: &str) -> Result<Config, String> {
         let line = format!("hustings sidecar --lease=l --direct {flags}");
-        let cli = parse(line.split_whitespace().map(Into::into)).map_err(|error| format!("{error:?}"))?;
-        let Task::Sidecar(flags) = cli.task else { panic!("{line}") };
-        let mut mistakes = Mistakes::default();
-        let config = flags.read(&mut mistakes);
-        mistakes.accept(config).map_err(|error| error.to_string())
+        configuration(line.split_whitespace(), |cli, mistakes| {
+            let Task::Sidecar(flags) = cli.task else { panic!("{line}") };
+            flags.read(mistakes)
+        })
     }
 
     #[test]
@@ -138,15 +138,15 @@ mod tests {
         let config = read("--listen=:1 --admin-address=:2 --socket=/s").unwrap();
         let addresses = (config.listen.to_string(), config.admin_address.to_string(), config.socket);
         assert_eq!(addresses, (":1".to_owned(), ":2".to_owned(), Some("/s".into())));
-        for (flags, mistake) in [
-            ("--while-connected --handover-delay=1s", "--handover-delay: has no effect"),
-            ("--handover-delay=21s", "is longer than 20s"),
-            ("--fail-open=often", "is not a duration"),
-            ("--pod-label=x", "is not of the form KEY=VALUE"),
-        ] {
-            let error = read(flags).expect_err(flags);
-            assert!(error.contains(mistake), "{flags}: {error}");
-        }
+        assert_mistakes(
+            &[
+                ("--while-connected --handover-delay=1s", "--handover-delay: has no effect"),
+                ("--handover-delay=21s", "is longer than 20s"),
+                ("--fail-open=often", "is not a duration"),
+                ("--pod-label=x", "is not of the form KEY=VALUE"),
+            ],
+            read,
+        );
     }
 
     #[test]

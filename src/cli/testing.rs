@@ -1,0 +1,25 @@
+//! Reads command lines for the tests of flags.
+
+use std::fmt::Debug;
+
+use super::Cli;
+use super::mistakes::{Mistakes, parse};
+
+/// The configuration that `read` makes of a parsed command line, or all mistakes.
+pub(super) fn configuration<'a, T>(
+    words: impl IntoIterator<Item = &'a str>,
+    read: impl FnOnce(Cli, &mut Mistakes) -> Option<T>,
+) -> Result<T, String> {
+    let cli = parse(words.into_iter().map(Into::into)).map_err(|error| format!("{error:?}"))?;
+    let mut mistakes = Mistakes::default();
+    let configuration = read(cli, &mut mistakes);
+    mistakes.accept(configuration).map_err(|error| error.to_string())
+}
+
+/// Checks that each command line is rejected with its mistake.
+pub(super) fn assert_mistakes<T: Debug>(cases: &[(&str, &str)], read: impl Fn(&str) -> Result<T, String>) {
+    for (line, mistake) in cases {
+        let error = read(line).expect_err(line);
+        assert!(error.contains(mistake), "{line}: {error}");
+    }
+}
