@@ -36,8 +36,11 @@ impl ValidityFile {
     pub(super) fn create() -> anyhow::Result<Self> {
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix("hustings-");
-        let in_memory = std::env::var_os("TMPDIR").is_none().then(|| builder.tempdir_in(MEMORY).ok()).flatten();
-        let folder = in_memory.map_or_else(|| builder.tempdir(), Ok).context(Hinted::new(
+        let folder = match std::env::var_os("TMPDIR") {
+            Some(_) => builder.tempdir(),
+            None => builder.tempdir_in(MEMORY).or_else(|_| builder.tempdir()),
+        };
+        let folder = folder.context(Hinted::new(
             format!("cannot create a directory in {}", std::env::temp_dir().display()),
             "set TMPDIR to a writable directory in memory, such as an emptyDir volume of the medium Memory",
         ))?;
