@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
+use crate::losses::HASTY;
 use crate::losses::native::NativeGroup;
 use crate::losses::outages::{Outage, suffer};
 use crate::losses::replication::{self, Fault, Part, Scene};
@@ -14,8 +15,6 @@ use crate::losses::stage::{Group, Mode, Stage, Times};
 
 /// Outlasts the outages here.
 const PATIENT: Times = Times::millis(60_000, 55_000, 500);
-/// Does not.
-const HASTY: Times = Times::millis(5_000, 4_000, 500);
 const AWAY: Duration = Duration::from_millis(4_500);
 /// Ends no term of `PATIENT`, also on a machine that stalls for a moment.
 const BRIEFLY: Duration = Duration::from_secs(3);

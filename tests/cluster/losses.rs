@@ -24,8 +24,8 @@ use self::lockset::{Gap, Lockset, Protection};
 use self::stage::{Group, Mode, Stage, Times};
 use crate::replica::{assert_one_awake_at_a_time, until};
 
-/// Ends while its holder is frozen.
-const HASTY: Times = Times::millis(5_000, 4_000, 500);
+/// Ends while its holder is frozen, or the API server is away.
+pub(crate) const HASTY: Times = Times::millis(5_000, 4_000, 500);
 /// Outlasts a machine that stalls for a moment, and is short enough to wait for its expiry.
 const BRIEF: Times = Times::millis(10_000, 8_000, 500);
 
