@@ -7,7 +7,7 @@ use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    sync::LazyLock,
+    sync::{LazyLock, OnceLock},
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -129,29 +129,40 @@ impl Drop for Forwarder {
 }
 
 impl Orders {
-    fn hold(&self, socket: Option<&str>) -> bool {
+    fn hold(&self, client: &Peer) -> bool {
         match &self.held {
             Held::None => false,
             Held::All => true,
-            Held::From(processes) => {
-                socket.is_some_and(|socket| processes.iter().any(|process| has_socket(*process, socket)))
-            }
+            Held::From(processes) => client.belongs_to(processes),
         }
+    }
+}
+
+/// The process at the other end of a connection. Its socket is looked up when a hold needs it: `/proc` lists all sockets
+/// of the machine.
+struct Peer {
+    address: SocketAddr,
+    socket: OnceLock<Option<String>>,
+}
+
+impl Peer {
+    fn belongs_to(&self, processes: &[u32]) -> bool {
+        let socket = self.socket.get_or_init(|| socket_of(self.address));
+        socket.as_ref().is_some_and(|socket| processes.iter().any(|process| has_socket(*process, socket)))
     }
 }
 
 /// Forwards one connection until it ends, becomes stale, or the forwarder ends.
 async fn forward(mut client: TcpStream, from: SocketAddr, number: u64, mut orders: Receiver<Orders>) -> Option<()> {
-    let socket = socket_of(from);
-    let socket = socket.as_deref();
-    let target = orders.wait_for(|orders| !orders.hold(socket)).await.ok()?.target;
+    let peer = Peer { address: from, socket: OnceLock::new() };
+    let target = orders.wait_for(|orders| !orders.hold(&peer)).await.ok()?.target;
     // If the server refuses the connection, this connection is closed as well.
     let mut server = TcpStream::connect(target).await.ok()?;
     let stale = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let up = carry(from_client, to_server, orders.clone(), socket);
-        let down = carry(from_server, to_client, orders.clone(), socket);
+        let up = carry(from_client, to_server, orders.clone(), &peer);
+        let down = carry(from_server, to_client, orders.clone(), &peer);
         tokio::select! {
             _ = async { tokio::try_join!(up, down) } => return None,
             stale = orders.wait_for(|orders| orders.failovers != number) => stale.ok()?.stale,
@@ -174,14 +185,14 @@ async fn carry(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     mut orders: Receiver<Orders>,
-    socket: Option<&str>,
+    client: &Peer,
 ) -> Result<()> {
     let mut bytes = Vec::with_capacity(PIECE);
     loop {
         bytes.clear();
         let read = from.read_buf(&mut bytes).await?;
         // The end of a connection is held like its bytes.
-        orders.wait_for(|orders| !orders.hold(socket)).await?;
+        orders.wait_for(|orders| !orders.hold(client)).await?;
         if read == 0 {
             return Ok(to.shutdown().await?);
         }
