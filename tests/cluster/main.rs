@@ -13,11 +13,13 @@ mod command_line;
 mod components;
 mod controller;
 mod fencing;
+mod hostile;
 mod installed;
 mod kubectl;
 mod losses;
 mod manifests;
 mod monitoring;
+mod plans;
 mod protocol;
 mod quickstart;
 #[cfg(target_os = "linux")]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadCandidate, ReadLease, crd, names};
-use hustings_client::clock::{Clock, SystemClock};
+use hustings_client::api::{ReadCandidate, ReadLease, crd, names};
+use hustings_client::clock::SystemClock;
 use hustings_client::model::{LeaseRecord, LeaseWrite};
 use hustings_client::store::{CandidatePatch, Failure, Kubernetes, Request, Store as _, lease_of};
 use hustings_client::{Durations, Elector, ElectorBuilder, Leadership, WireTime, lease_client};
 pub(crate) use hustings_controlplane::PATIENCE;
 use hustings_controlplane::{Shared, serve};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -115,20 +115,6 @@ impl Stage {
 
     pub(crate) async fn edit_candidate(&self, name: &str, patch: &Value) -> Result<ReadCandidate> {
         Ok(self.candidates().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
-    }
-
-    /// A candidate of no process, which has just shown a sign of life.
-    pub(crate) async fn nominate(&self, name: String, version: &str) -> Result<()> {
-        let spec = LeaseCandidateSpec {
-            lease_name: LEASE.to_owned(),
-            binary_version: version.to_owned(),
-            emulation_version: Some(version.to_owned()),
-            renew_time: Some(MicroTime(SystemClock.wall())),
-            ..LeaseCandidateSpec::default()
-        };
-        let candidates = Api::namespaced(self.client.clone(), &self.namespace);
-        candidates.create(&PostParams::default(), &LeaseCandidate::new(&name, spec)).await?;
-        Ok(())
     }
 
     /// Waits for a Lease like this.

@@ -19,7 +19,7 @@ use super::fleet::{Fleet, Latencies};
 use super::load::{Applied, Churn, apply};
 use super::probe::Probe;
 use super::rivals::Liars;
-use super::support::{Controller, eventually, install_crd};
+use crate::controller::support::{Controller, eventually, install_crd};
 
 /// The longest time until a live candidate leads (L1).
 const LED: Duration = Duration::from_secs(50);

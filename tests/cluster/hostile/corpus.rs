@@ -102,8 +102,8 @@ const ANNOTATIONS: [&str; 11] = [
 /// The hand-written objects of a file.
 pub(super) fn by_hand(kind: Kind) -> Vec<Hostile> {
     let text = match kind {
-        Kind::Lease => include_str!("../testdata/hostile/leases.yaml"),
-        Kind::Candidate => include_str!("../testdata/hostile/candidates.yaml"),
+        Kind::Lease => include_str!("../../testdata/hostile/leases.yaml"),
+        Kind::Candidate => include_str!("../../testdata/hostile/candidates.yaml"),
     };
     let entries: Vec<Entry> = serde_yaml::from_str(text).unwrap();
     let object = |number: usize, Entry { is, mut object }| {

@@ -104,7 +104,7 @@ async fn a_role_that_names_its_lease_is_enough_to_stand_and_reaches_no_other() {
         plane.create_service_account(&shop, "web").await.unwrap();
         plane.kubeconfig_for_service_account(&shop, "web").await.unwrap()
     };
-    let manual = include_str!("../../docs/security.md");
+    let manual = include_str!("../../../docs/security.md");
     let role = manual.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let path = plane.folder().join("role.yaml");
     std::fs::write(&path, role).unwrap();

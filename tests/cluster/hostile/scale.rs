@@ -4,8 +4,8 @@ use futures::StreamExt as _;
 use hustings_client::store::{Request, Store as _};
 use serde_json::json;
 
-use super::peer::Peer;
-use super::support::{AT_A_TIME, Controller, World, eventually, stand_many};
+use crate::controller::peer::Peer;
+use crate::controller::support::{AT_A_TIME, Controller, World, eventually, stand_many};
 
 /// How much private memory a controller with 1,000 Leases and 3,000 candidates may use. The pages of the program itself,
 /// 24 MiB in a debug build, do not count.
