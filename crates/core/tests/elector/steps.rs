@@ -1,8 +1,6 @@
 //! Cases that need an exact instant, which a transcript cannot specify. One elector gets one observation after another.
 
-use hustings_core::elector::{
-    Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source, Timer,
-};
+use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source, Timer};
 use hustings_core::model::{
     CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
 };
