@@ -296,8 +296,12 @@ mod tests {
             let name = |number: usize| ["a", "b", "new-1"][number].to_owned();
             recorder.step(Duration::from_secs(1), Step::Created("new-1".to_owned()));
             recorder.step(Duration::from_secs(2), Step::Ready("new-1".to_owned()));
-            stops.iter().for_each(|stop| recorder.step(Duration::from_secs(3), asked(stop)));
-            ends.iter().for_each(|end| recorder.news(Duration::from_secs(4), ended(*end), name));
+            for stop in stops {
+                recorder.step(Duration::from_secs(3), asked(stop));
+            }
+            for end in ends {
+                recorder.news(Duration::from_secs(4), ended(*end), name);
+            }
             recorder.news(Duration::from_secs(5), News::Leads { replica: 2 }, name);
             let outcome = recorder.outcome(None, Duration::from_secs(9));
             assert_eq!(outcome.newer_leads_beside_older, is_beside, "{stops:?} stop, {ends:?} end");
