@@ -73,6 +73,8 @@ fn drop_exempt_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -113,6 +115,54 @@ mod tests {
                 _ => None,
             });
             assert_eq!(config.proxy_url.is_some(), is_kept, "NO_PROXY={no_proxy} with {proxy_url}");
+        }
+    }
+
+    #[test]
+    fn a_variable_in_capitals_precedes_and_an_empty_one_does_not_count() {
+        let (proxy, other) = ("http://proxy.example:3128", "http://other.example:1");
+        for (variables, is_kept) in [
+            (&[("HTTPS_PROXY", proxy), ("https_proxy", other), ("NO_PROXY", "*")][..], false),
+            (&[("HTTPS_PROXY", other), ("https_proxy", proxy), ("NO_PROXY", "*")], true),
+            (&[("HTTPS_PROXY", ""), ("https_proxy", proxy), ("no_proxy", "*")], false),
+            (&[("https_proxy", proxy), ("NO_PROXY", "other.example"), ("no_proxy", "*")], true),
+            (&[("https_proxy", proxy), ("NO_PROXY", ""), ("no_proxy", "*")], false),
+            (&[("https_proxy", proxy)], true),
+            (&[("NO_PROXY", "*")], true),
+        ] {
+            let mut config = Config::new("https://api.example.com:6443".parse().unwrap());
+            config.proxy_url = Some(proxy.parse().unwrap());
+            let value =
+                |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+            drop_exempt_proxy(&mut config, value);
+            assert_eq!(config.proxy_url.is_some(), is_kept, "{variables:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_flags_choose_the_file_and_the_context_and_an_error_names_the_flag() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config").to_str().unwrap().to_owned();
+        let context = |name: &str| json!({ "name": name, "context": { "cluster": "c", "namespace": name } });
+        let kubeconfig = json!({
+            "current-context": "here", "contexts": [context("here"), context("there")],
+            "clusters": [{ "name": "c", "cluster": { "server": "https://api.example.com:6443" } }],
+        });
+        std::fs::write(&file, kubeconfig.to_string()).unwrap();
+        let missing = format!("{file}-of-another");
+        for (kubeconfig, context, expected) in [
+            (&file, None, Ok("here")),
+            (&file, Some("there"), Ok("there")),
+            (&file, Some("nowhere"), Err("`kubectl config get-contexts` lists the available contexts")),
+            (&missing, None, Err("set --kubeconfig to the path of a readable kubeconfig file")),
+        ] {
+            let access =
+                Access { kubeconfig: Some(kubeconfig.clone()), context: context.map(str::to_owned), namespace: None };
+            let loaded = access.load().await.map(|config| config.default_namespace);
+            let hint = |error: anyhow::Error| {
+                error.downcast_ref().map_or_else(String::new, |it: &Hinted| it.hint().to_owned())
+            };
+            assert_eq!(loaded.map_err(hint), expected.map(str::to_owned).map_err(str::to_owned), "{context:?}");
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) use self::installation::{Installation, find as find_installations};
 use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;
+use crate::program::Program;
 use crate::terminal::print;
 
 /// How long one check may take, apart from the watch of the controllers' own Lease.
@@ -69,7 +70,7 @@ pub async fn run(access: &Access, Config { output }: Config) -> anyhow::Result<E
         Output::Json => serde_json::to_string_pretty(&findings)?,
         Output::Text => {
             let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            report::render(&findings, colours)
+            report::render(&findings, Program::current(), colours)
         }
     };
     print(&format!("{text}\n"))?;

@@ -91,6 +91,7 @@ mod tests {
 
     use super::*;
     use crate::check::report::Verdict;
+    use crate::cluster::testing::{cluster, failure};
 
     fn crd() -> CustomResourceDefinition {
         serde_saphyr::from_str(controller::CRDS).unwrap()
@@ -120,5 +121,35 @@ mod tests {
         let condition = json!({"conditions": [{"type": "Established", "status": "False", "message": "taken"}]});
         crd.status = Some(serde_json::from_value(condition).unwrap());
         assert_eq!(judge(&crd).message, "the CRD is not established: taken");
+    }
+
+    #[tokio::test]
+    async fn without_the_right_to_read_the_crd_the_list_of_resources_shows_whether_it_is_served() {
+        let served = json!({ "kind": "APIResourceList", "groupVersion": "hustings.io/v1alpha1", "resources": [] });
+        let own = serde_json::to_value(crd()).unwrap();
+        for (read, discovery, verdict, message) in [
+            ((200, own.clone()), None, Verdict::Ok, "the CRD is served and has the schema of this binary"),
+            (failure(404), None, Verdict::Fail, "the LeaseCandidate CRD is not installed in this cluster"),
+            (failure(500), None, Verdict::Unknown, "cannot read the CRD: "),
+            (failure(403), Some((200, served)), Verdict::Ok, "hustings.io/v1alpha1 is served; you may not get the CRD"),
+            (
+                failure(403),
+                Some(failure(404)),
+                Verdict::Fail,
+                "the LeaseCandidate CRD is not installed in this cluster",
+            ),
+            (failure(403), Some(failure(500)), Verdict::Unknown, "cannot read the CRD: "),
+        ] {
+            let asks = discovery.is_some();
+            let (cluster, requests) = cluster(move |sent| match &*sent.path {
+                "/apis/hustings.io/v1alpha1" => discovery.clone(),
+                path => path.ends_with("/customresourcedefinitions/leasecandidates.hustings.io").then(|| read.clone()),
+            });
+            let [finding] = &check(&cluster.leases).await[..] else { panic!("one finding") };
+            assert_eq!(finding.verdict, verdict, "{finding:?}");
+            assert!(finding.message.starts_with(message), "{finding:?}");
+            assert_eq!(finding.hint.as_deref(), (verdict == Verdict::Fail).then_some(APPLY));
+            assert_eq!(requests.lock().unwrap().len(), 1 + usize::from(asks));
+        }
     }
 }

@@ -100,6 +100,18 @@ mod tests {
         assert_eq!(absent, (Verdict::Fail, absent_lease.to_owned()));
     }
 
+    #[tokio::test]
+    async fn controllers_that_have_just_started_may_take_a_moment_to_get_a_leader() {
+        for first in [None, Some(lease("", 1))] {
+            let reads = AtomicI64::new(1);
+            let leads_late = move || match reads.fetch_add(1, Ordering::SeqCst) {
+                1 | 2 => first.clone(),
+                read => Some(lease("a", read)),
+            };
+            assert_eq!(check_against(leads_late).await.0, Verdict::Ok);
+        }
+    }
+
     async fn check_against(lease: impl Fn() -> Option<Value> + Send + Sync + 'static) -> (Verdict, String) {
         let (cluster, _) = cluster(move |_| lease().map(|lease| (200, lease)));
         let finding = check(&cluster.leases, "n", "own").await;

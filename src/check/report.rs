@@ -80,7 +80,7 @@ impl Verdict {
 }
 
 /// Prints one line for each finding, and one for its hint.
-pub(super) fn render(findings: &[Finding], colours: bool) -> String {
+pub(super) fn render(findings: &[Finding], program: Program, colours: bool) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or_default();
     let mut text = String::new();
     for Finding { check, verdict, message, hint } in findings {
@@ -88,7 +88,7 @@ pub(super) fn render(findings: &[Finding], colours: bool) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{colour}{:<7}{end}  {check:<width$}  {}", verdict.as_str(), visible(message));
         if let Some(hint) = hint {
-            let hint = Program::current().rename(hint);
+            let hint = program.rename(hint);
             let _ = writeln!(text, "{:9}{:width$}  hint: {}", "", "", visible(&hint));
         }
     }
@@ -122,8 +122,8 @@ mod tests {
         let expected = "ok       crd        installed\n\
                         fail     own-lease  nobody\\nholds it\n                    hint: look at the pods\n\
                         unknown  rights     no answer";
-        assert_eq!(render(&findings(), false), expected);
-        assert!(render(&findings(), true).starts_with("\x1b[32mok     \x1b[0m  crd"));
+        assert_eq!(render(&findings(), Program::Hustings, false), expected);
+        assert!(render(&findings(), Program::Hustings, true).starts_with("\x1b[32mok     \x1b[0m  crd"));
     }
 
     #[test]
@@ -133,5 +133,15 @@ mod tests {
         assert_eq!(code(&all), format!("{:?}", ExitCode::FAILURE));
         assert_eq!(code(&all[2..]), format!("{:?}", ExitCode::from(2)));
         assert_eq!(code(&all[..1]), format!("{:?}", ExitCode::SUCCESS));
+    }
+
+    #[test]
+    fn a_hint_names_the_command_as_the_user_types_it() {
+        let finding = [Finding::warn("leases", "one", "see `hustings status` and `kubectl describe lease`")];
+        for (program, command) in [(Program::Hustings, "hustings status"), (Program::Plugin, "kubectl hustings status")]
+        {
+            let text = render(&finding, program, false);
+            assert!(text.ends_with(&format!("hint: see `{command}` and `kubectl describe lease`")), "{text}");
+        }
     }
 }

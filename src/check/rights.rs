@@ -107,6 +107,10 @@ mod tests {
                 attributes.find(|attributes| attributes["resource"] == resource).map(|one| one["namespace"].clone())
             };
             assert_eq!(namespace("leases"), Some(json!("shop")));
+            let of_stand = requests.iter().rev().take(10).map(|sent| &sent.body["spec"]["resourceAttributes"]);
+            for attributes in of_stand {
+                assert_eq!(attributes["namespace"], "n", "{attributes}");
+            }
             assert_eq!(namespace("clusterroles"), (!is_installed).then_some(json!(null)));
         }
     }

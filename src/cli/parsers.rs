@@ -111,6 +111,22 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_has_many_words_in_any_case() {
+        for text in ["true", "True", "TRUE", "t", "1", "yes", "Y", "on", "ON"] {
+            assert_eq!(switch(text), Ok(true), "{text}");
+        }
+        for text in ["false", "False", "f", "0", "no", "N", "off", "Off"] {
+            assert_eq!(switch(text), Ok(false), "{text}");
+        }
+        for text in ["", "2", "maybe"] {
+            assert_eq!(switch(text), Err(format!("{text:?} is not a switch: use true or false")));
+        }
+        let longest = Duration::from_secs(20);
+        assert_eq!((at_most("20s", longest), at_most("0s", longest)), (Ok(longest), Ok(Duration::ZERO)));
+        assert_eq!(at_most("21s", longest), Err(r#""21s" is longer than 20s: use 20s or less"#.to_owned()));
+    }
+
+    #[test]
     fn names_are_valid_if_kubernetes_accepts_them() {
         for name in ["a", "hustings-controller", "a.b-c.0"] {
             assert_eq!(object_name(name).as_deref(), Ok(name));

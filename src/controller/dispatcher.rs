@@ -19,6 +19,7 @@ use futures::future::OptionFuture;
 use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
+use hustings_core::model::Moment;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -197,11 +198,12 @@ impl Dispatcher {
             self.misnamed.insert(key, (lease, candidate.record.uid));
             return;
         }
+        // A candidate that was deleted and created again may stand for another Lease.
+        self.misnamed.remove(&key);
         if self.is_out_of_bounds(&lease) {
             tracing::debug!(candidate = %key, lease = %lease, "ignored a candidate for a Lease that Hustings never elects");
             return;
         }
-        // A candidate that was deleted and created again may stand for another Lease.
         if self.stands_for.get(&key).is_some_and(|previous| *previous != lease) {
             self.remove_candidate(&key);
         }
@@ -275,7 +277,7 @@ impl Dispatcher {
         }
         if actions.is_empty() {
             self.queue.finish(&key);
-            let pause = deadline.since(now.moment).clamp(SHORTEST_PAUSE, self.parts.config.requeue);
+            let pause = pause_until(deadline, now.moment, self.parts.config.requeue);
             self.schedule(&key, pause);
         } else {
             let executor = self.parts.executor.clone();
@@ -344,6 +346,11 @@ impl Dispatcher {
     fn is_out_of_bounds(&self, key: &LeaseKey) -> bool {
         **key.namespace() == *NODE_LEASES || self.parts.own_lease.as_ref() == Some(key)
     }
+}
+
+/// The pause before the next decision, which is due at `deadline`.
+fn pause_until(deadline: Moment, now: Moment, longest: Duration) -> Duration {
+    deadline.since(now).clamp(SHORTEST_PAUSE, longest)
 }
 
 fn is_listed(listed: &HashMap<Scope, Listed>, key: &LeaseKey) -> bool {

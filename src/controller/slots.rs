@@ -313,4 +313,27 @@ mod tests {
         drop(gone);
         assert!(next.as_mut().now_or_never().is_some());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_without_a_claim_keeps_no_other_from_several_slots_at_once() {
+        let (slots, namespaces) = (Slots::new(128), namespaces(72));
+        let [hanging, recovered, others @ ..] = &namespaces[..] else { unreachable!() };
+        for namespace in [recovered, hanging] {
+            let slot = slots.try_take(namespace).unwrap();
+            tokio::time::advance(HANGING).await;
+            drop(slot);
+            tokio::time::advance(REMEMBERED / 3).await;
+        }
+        let mut held: Vec<_> = namespaces.iter().filter_map(|namespace| slots.try_take(namespace)).collect();
+        assert_eq!((held.len(), others.len()), (72, 70));
+        let mut denied = Box::pin(slots.take(hanging));
+        let mut waiting = [(); 3].map(|()| Box::pin(slots.take(recovered)));
+        assert!(denied.as_mut().now_or_never().is_none());
+        assert!(waiting.iter_mut().all(|request| request.as_mut().now_or_never().is_none()));
+        // The second namespace no longer hangs, so its share grows. The first one still does.
+        tokio::time::advance(REMEMBERED / 3).await;
+        held.pop();
+        let served: Vec<_> = waiting.iter_mut().filter_map(|request| request.as_mut().now_or_never()).collect();
+        assert_eq!((served.len(), denied.as_mut().now_or_never().is_none()), (3, true));
+    }
 }

@@ -106,9 +106,7 @@ async fn renewal(
     let Some(mut newest) = lease else { return Ok((None, None, false)) };
     let first = newest.record.clone();
     let mut observed = Observed::first(first.clone(), sent);
-    let usual = usual_interval(first.declared_seconds()).saturating_mul(5) / 4;
-    let limit = watch.unwrap_or_else(|| usual.saturating_add(2 * PERIOD).min(LONGEST_WATCH));
-    let end = sent.after(limit);
+    let end = sent.after(watch.unwrap_or_else(|| longest_watch(first.declared_seconds())));
     while is_in_term(Some(&newest.record)) && SystemClock.both().moment < end {
         tokio::time::sleep(PERIOD).await;
         let sent = SystemClock.both().moment;
@@ -123,6 +121,12 @@ async fn renewal(
         }
     }
     Ok((Some(newest), Some(observed), false))
+}
+
+/// How long to watch a Lease of this duration, unless the user asks for another time.
+fn longest_watch(lease_seconds: u32) -> Duration {
+    let usual = usual_interval(lease_seconds).saturating_mul(5) / 4;
+    usual.saturating_add(2 * PERIOD).min(LONGEST_WATCH)
 }
 
 /// Finds the controllers by their Deployments; without one, by their own Lease.
@@ -283,5 +287,11 @@ mod tests {
             assert_eq!((lease.is_some(), observed.is_some(), has_renewed), (true, true, false));
         }
         assert!(!has_read.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_watch_lasts_a_quarter_longer_than_the_usual_interval_of_renewals_and_at_most_ten_seconds() {
+        let millis = [15, 30, 3_600].map(|lease| longest_watch(lease).as_millis());
+        assert_eq!(millis, [3_000, 5_500, 10_000]);
     }
 }

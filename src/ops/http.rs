@@ -239,6 +239,25 @@ mod tests {
         assert!(late.await.unwrap().starts_with("HTTP/1.0 200 "));
     }
 
+    #[tokio::test]
+    async fn a_stop_ends_idle_connections_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/", axum::routing::get(|| async { "ok" }));
+        let serving = tokio::spawn(serve(listener, router, stop.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"ok") {
+            assert_ne!(client.read_buf(&mut answer).await.unwrap(), 0);
+        }
+        stop.cancel();
+        let rest = tokio::time::timeout(HEADER_LIMIT / 2, client.read_buf(&mut answer)).await;
+        assert_eq!(rest.expect("the server closes it before it has been idle for long").unwrap(), 0);
+        serving.await.unwrap();
+    }
+
     async fn serve_ok() -> SocketAddr {
         let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -49,13 +49,12 @@ pub(super) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCan
     if replicas.is_empty() {
         return Err(Hinted::new("none of the candidates is known to be live and admissible", OFFLINE));
     }
-    let leader = holder.filter(|holder| replicas.iter().any(|replica| replica.name == *holder));
     let declared = live.iter().filter_map(|record| record.lease_duration_seconds).max();
     let of_lease = record.filter(|record| record.session.stamp().is_some()).map(|record| record.duration_seconds);
     Ok(Group {
         lease: name.to_owned(),
         replicas,
-        leader,
+        leader: holder,
         // The simulated controller writes the other kinds of hold itself.
         hold: hold.filter(|hold| matches!(hold, Hold::Pause(_))).map(|hold| hold.to_string()),
         acts: acts(record.map(|record| record.acts.clone()).unwrap_or_default()),

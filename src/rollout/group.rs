@@ -20,7 +20,7 @@ pub(super) struct Group {
     pub(super) lease: String,
     /// The live replicas, in the order of their creation. In direct mode, only the holder is known.
     pub(super) replicas: Vec<ReplicaSpec>,
-    /// The name of the replica that leads.
+    /// The name of the replica that leads. It may be none of `replicas`.
     pub(super) leader: Option<String>,
     /// The hold on the Lease.
     pub(super) hold: Option<String>,

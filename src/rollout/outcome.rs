@@ -227,3 +227,84 @@ fn seconds(duration: Duration) -> f64 {
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::model::WireTime;
+
+    use super::*;
+    use crate::rollout::group::Group;
+    use crate::rollout::upgrade::Order;
+
+    const OLD: [&str; 2] = ["a", "b"];
+
+    fn recorder(leader: Option<&str>) -> Recorder {
+        let spec = |name: &str| ReplicaSpec {
+            name: name.to_owned(),
+            binary_version: "1.1".to_owned(),
+            ..ReplicaSpec::default()
+        };
+        let upgrade = Upgrade {
+            group: Group { replicas: OLD.map(spec).into(), ..Group::default() },
+            to: "1.2".to_owned(),
+            emulates: "1.2".to_owned(),
+            wall: WireTime::from_micros(0),
+            surge: 1,
+            unavailable: 0,
+            readiness: Duration::ZERO,
+            order: Order::YoungestFirst,
+        };
+        Recorder::new(&upgrade, leader.map(str::to_owned))
+    }
+
+    #[test]
+    fn only_a_term_of_another_replica_changes_the_leader_and_each_gap_counts() {
+        let mut recorder = recorder(Some("a"));
+        // The steps are reported before the news of the same run.
+        for (at, news) in [
+            (10, News::Follows { replica: 0 }),
+            (12, News::Leads { replica: 0 }),
+            (20, News::Follows { replica: 0 }),
+            (21, News::Leads { replica: 1 }),
+            (30, News::Follows { replica: 1 }),
+        ] {
+            recorder.news(Duration::from_secs(at), news, |number| OLD[number].to_owned());
+        }
+        let outcome = recorder.outcome(None, Duration::from_secs(34));
+        assert_eq!((outcome.changes, outcome.terms.len(), outcome.seconds), (1, 3, None));
+        let gaps: Vec<_> = outcome.gaps.iter().map(|gap| (gap.from_seconds, gap.seconds)).collect();
+        assert_eq!(gaps, [(10.0, 2.0), (20.0, 1.0), (30.0, 4.0)]);
+        assert_eq!((outcome.without_leader_seconds, outcome.longest_gap_seconds), (7.0, 4.0));
+        let first = recorder_without_a_leader();
+        assert_eq!((first.changes, first.gaps.len(), first.gaps[0].seconds), (1, 1, 3.0));
+    }
+
+    fn recorder_without_a_leader() -> Outcome {
+        let mut recorder = recorder(None);
+        recorder.news(Duration::from_secs(3), News::Leads { replica: 0 }, |number| OLD[number].to_owned());
+        recorder.outcome(None, Duration::from_secs(9))
+    }
+
+    #[test]
+    fn a_newer_leader_is_beside_an_older_replica_only_while_that_one_was_not_asked_to_stop() {
+        let asked = |name: &str| Step::Stops(name.to_owned());
+        let ended = |replica| News::Ended { replica };
+        for (stops, ends, is_beside) in
+            [(&["a", "b"][..], &[][..], false), (&["a"], &[], true), (&["a"], &[1], false), (&[], &[], true)]
+        {
+            let mut recorder = recorder(None);
+            let name = |number: usize| ["a", "b", "new-1"][number].to_owned();
+            recorder.step(Duration::from_secs(1), Step::Created("new-1".to_owned()));
+            recorder.step(Duration::from_secs(2), Step::Ready("new-1".to_owned()));
+            for stop in stops {
+                recorder.step(Duration::from_secs(3), asked(stop));
+            }
+            for end in ends {
+                recorder.news(Duration::from_secs(4), ended(*end), name);
+            }
+            recorder.news(Duration::from_secs(5), News::Leads { replica: 2 }, name);
+            let outcome = recorder.outcome(None, Duration::from_secs(9));
+            assert_eq!(outcome.newer_leads_beside_older, is_beside, "{stops:?} stop, {ends:?} end");
+        }
+    }
+}

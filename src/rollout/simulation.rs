@@ -357,3 +357,23 @@ impl Simulation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::model::Object;
+
+    use super::*;
+
+    #[test]
+    fn only_the_event_of_a_write_that_has_succeeded_is_reported() {
+        let landed = Outcome::Landed(Object::Lease(LeaseRecord::default()));
+        for (reply, is_reported) in [(landed, true), (Outcome::Conflict, false), (Outcome::Refused, false)] {
+            let mut simulation = Simulation::new("l", Some(election::Config::default()), WireTime::from_micros(0));
+            let event = election::Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 };
+            let (request, at) = (Request::create_lease("l"), simulation.now.moment);
+            simulation.answer(Sent { request, at, report: Some(event.clone()), is_awaited: false }, reply);
+            let reported = simulation.take_news().into_iter().any(|(_, news)| news == News::Report(event.clone()));
+            assert_eq!(reported, is_reported);
+        }
+    }
+}

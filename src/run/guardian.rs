@@ -164,15 +164,8 @@ pub fn guard(folder: &Path) -> ExitCode {
     loop {
         let received = receive(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread);
         let is_open = received.is_ok_and(|is_open| is_open);
-        // Only the newest message counts.
-        while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = unread.drain(..=end).collect();
-            match Message::read(&String::from_utf8_lossy(&line)) {
-                Some(Message::Guard(target, moment)) => guarded = Some((target, moment)),
-                Some(Message::Free) => guarded = None,
-                Some(Message::End) => return ExitCode::SUCCESS,
-                None => tracing::error!("the guardian received an invalid message from the wrapper"),
-            }
+        if obey(&mut unread, &mut guarded) {
+            return ExitCode::SUCCESS;
         }
         if let Some((target, moment)) = guarded
             && (!is_open || clock.now() >= moment)
@@ -194,6 +187,21 @@ pub fn guard(folder: &Path) -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
+}
+
+/// Removes the complete messages from `unread`, of which only the newest counts. Returns whether the wrapper ends
+/// gracefully.
+fn obey(unread: &mut Vec<u8>, guarded: &mut Option<(Target, Moment)>) -> bool {
+    while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = unread.drain(..=end).collect();
+        match Message::read(&String::from_utf8_lossy(&line)) {
+            Some(Message::Guard(target, moment)) => *guarded = Some((target, moment)),
+            Some(Message::Free) => *guarded = None,
+            Some(Message::End) => return true,
+            None => tracing::error!("the guardian received an invalid message from the wrapper"),
+        }
+    }
+    false
 }
 
 /// Kills the command and the processes that it started, until none is left. It retries while the processes cannot be
@@ -328,5 +336,25 @@ mod tests {
         let mut unread = Vec::new();
         assert!(receive(&reader, None, &mut unread).unwrap());
         assert!(unread.ends_with(b"77 999\n"), "{} bytes of {}", unread.len(), messages.len());
+    }
+
+    #[test]
+    fn the_newest_message_counts_and_the_last_one_may_be_incomplete() {
+        let target = Target::Group(Pid::from_raw(77).unwrap());
+        let guarded = |micros| Some((target, Moment::from_micros(micros)));
+        for (text, expected, ends, rest) in [
+            ("", guarded(5), false, ""),
+            ("group 77 6\n", guarded(6), false, ""),
+            ("group 77 6\ngroup 77 7\ngroup 77 8", guarded(7), false, "group 77 8"),
+            ("free\n", None, false, ""),
+            ("free\ngroup 77 9\n", guarded(9), false, ""),
+            ("nonsense\n", guarded(5), false, ""),
+            ("fre", guarded(5), false, "fre"),
+            ("free\nend\n", None, true, ""),
+        ] {
+            let (mut unread, mut state) = (text.as_bytes().to_vec(), guarded(5));
+            let ended = obey(&mut unread, &mut state);
+            assert_eq!((state, ended, &*unread), (expected, ends, rest.as_bytes()), "{text:?}");
+        }
     }
 }

@@ -209,8 +209,11 @@ fn is_label_text(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
-    use crate::cluster::testing::cluster;
+    use crate::cluster::testing::{cluster, failure};
 
     #[tokio::test]
     async fn only_an_answer_that_this_pod_is_gone_counts_as_such() {
@@ -259,5 +262,38 @@ mod tests {
             assert!(PodLabel::read(refused).is_err(), "{refused:?}");
         }
         assert!(PodLabel::read(&format!("a={}", "b".repeat(64))).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_term_waits_for_the_removal_of_the_label_but_not_if_its_pod_is_gone() {
+        let gone = json!({ "kind": "Status", "status": "Failure", "message": "", "reason": "NotFound", "code": 404,
+            "details": { "name": "p", "kind": "pods", "group": "" } });
+        for (failures, failure, expected_seconds) in [
+            (0, failure(500), 0),
+            (3, failure(500), 3),
+            (3, failure(403), 3),
+            (usize::MAX, failure(500), OFF_LIMIT.as_secs()),
+            (usize::MAX, (404, gone), 0),
+        ] {
+            let left = Arc::new(AtomicUsize::new(0));
+            let (counter, code) = (Arc::clone(&left), failure.0);
+            let (cluster, requests) = cluster(move |_| {
+                let fails =
+                    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+                Some(if fails { failure.clone() } else { (200, json!({ "metadata": { "name": "p" } })) })
+            });
+            let label = PodLabel::read("leader=true").unwrap();
+            let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+            let keeper = Keeper::start(cluster.leases, label, pod).await.unwrap();
+            keeper.put_on();
+            keeper.written.clone().wait_for(|written| *written == Some(true)).await.unwrap();
+            left.store(failures, Ordering::SeqCst);
+            let started = tokio::time::Instant::now();
+            keeper.take_off().await;
+            assert_eq!(started.elapsed().as_secs(), expected_seconds, "{failures} answers with {code}");
+            let bodies: Vec<_> = requests.lock().unwrap().iter().map(|sent| sent.body["metadata"].clone()).collect();
+            let [off, on] = [Value::Null, json!("true")].map(|value| json!({ "labels": { "leader": value } }));
+            assert_eq!([&bodies[0], &bodies[1], &bodies[2]], [&off, &on, &off]);
+        }
     }
 }

@@ -8,17 +8,20 @@ use crate::terminal::{Styles, print};
 
 /// Prints all rows at once.
 pub(super) fn show(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<()> {
-    let text = match config.output {
+    // Move the cursor home and clear the rest. Clearing the whole screen first would make it flicker.
+    let clear = if shows_page(config) { "\x1b[H\x1b[J" } else { "" };
+    Ok(print(&format!("{clear}{}", text(config, rows)?))?)
+}
+
+fn text(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<String> {
+    Ok(match config.output {
         Output::Json if config.watch => serde_json::to_string(rows)? + "\n",
         Output::Json => serde_json::to_string_pretty(rows)? + "\n",
         // Each change is a separate document.
         Output::Yaml => format!("---\n{}", serde_saphyr::to_string(&rows)?),
         Output::Name => names(rows),
         Output::Table | Output::Wide => table::render(rows, form(config)) + "\n",
-    };
-    // Move the cursor home and clear the rest. Clearing the whole screen first would make it flicker.
-    let clear = if shows_page(config) { "\x1b[H\x1b[J" } else { "" };
-    Ok(print(&format!("{clear}{text}"))?)
+    })
 }
 
 /// Prints pages of rows as one output, each page as soon as it has been read.
@@ -129,5 +132,22 @@ mod tests {
         );
         assert_eq!(printed(Output::Name, &[]), "");
         assert!(printed(Output::Wide, &[]).starts_with("no Lease here is enrolled"));
+    }
+
+    #[test]
+    fn each_change_of_a_watch_is_one_line_of_json_or_one_document_of_yaml() {
+        let rows = ["a", "b"].map(|name| missing(("n".to_owned(), name.to_owned()), Vec::new()));
+        let shown = |output, watch| text(&Config { lease: None, all_namespaces: true, watch, output }, &rows).unwrap();
+        let line = shown(Output::Json, true);
+        assert_eq!((line.matches('\n').count(), line.ends_with('\n')), (1, true), "{line}");
+        let pretty = shown(Output::Json, false);
+        assert!(pretty.starts_with("[\n  {\n") && pretty.ends_with("\n]\n"), "{pretty}");
+        let values = [&line, &pretty].map(|text| serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!((values[0].as_array().unwrap().len(), &values[0]), (2, &values[1]));
+        let yaml = shown(Output::Yaml, true);
+        assert!(yaml.starts_with("---\n") && yaml.matches("---").count() == 1, "{yaml}");
+        assert_eq!(serde_yaml::from_str::<Value>(&yaml).unwrap(), values[0]);
+        assert_eq!(shown(Output::Name, true), "lease.coordination.k8s.io/a\nlease.coordination.k8s.io/b\n");
+        assert_eq!(shown(Output::Table, true).lines().count(), 3);
     }
 }

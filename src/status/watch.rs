@@ -94,14 +94,11 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
         };
         tokio::select! {
             signal = signals.next() => match signal {
-                Some(Ok(kind)) => {
-                    failing.remove(kind);
-                    let soon = tokio::time::Instant::now() + SETTLING;
-                    next_update = Some(next_update.map_or(soon, |at: tokio::time::Instant| at.min(soon)));
-                    continue;
-                }
-                Some(Err(failure)) => {
-                    report(failure, &mut failing, &mut absent)?;
+                Some(signal) => {
+                    if take(signal, &mut failing, &mut absent)? {
+                        let soon = tokio::time::Instant::now() + SETTLING;
+                        next_update = Some(next_update.map_or(soon, |at: tokio::time::Instant| at.min(soon)));
+                    }
                     continue;
                 }
                 // Watches never end.
@@ -238,6 +235,21 @@ fn observe(leases: &[ReadLease], observed: &mut BTreeMap<(String, String), Obser
     }
 }
 
+/// Takes an item of a watch. Returns whether objects have changed.
+fn take(
+    signal: Result<&'static str, Failure>,
+    failing: &mut BTreeMap<&'static str, String>,
+    absent: &mut BTreeSet<&'static str>,
+) -> anyhow::Result<bool> {
+    match signal {
+        Ok(kind) => {
+            failing.remove(kind);
+            Ok(true)
+        }
+        Err(failure) => report(failure, failing, absent).map(|()| false),
+    }
+}
+
 /// Logs once why a watch fails. If the permission to watch is missing, the command ends, since it would never see a
 /// change.
 fn report(
@@ -298,6 +310,26 @@ mod tests {
             let text = error.to_string();
             let ended = report(Failure(CANDIDATES, error), &mut failing, &mut absent).is_err();
             assert_eq!((ended, !absent.is_empty(), !failing.is_empty()), (is_end, is_absent, is_failing), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_failure_lasts_until_the_next_change_of_that_kind() {
+        let (mut failing, mut absent) = (BTreeMap::new(), BTreeSet::new());
+        let failed = |kind| {
+            let status = serde_json::from_value::<kube::core::Status>(failure(500).1).unwrap();
+            Err(Failure(kind, watcher::Error::WatchError(Box::new(status))))
+        };
+        for (signal, is_change, expected) in [
+            (failed(LEASES), false, &[LEASES][..]),
+            (failed(LEASES), false, &[LEASES]),
+            (failed(CANDIDATES), false, &[CANDIDATES, LEASES]),
+            (Ok(LEASES), true, &[CANDIDATES]),
+            (failed(LEASES), false, &[CANDIDATES, LEASES]),
+            (Ok(CANDIDATES), true, &[LEASES]),
+        ] {
+            assert_eq!(take(signal, &mut failing, &mut absent).unwrap(), is_change);
+            assert_eq!(failing.keys().copied().collect::<Vec<_>>(), expected);
         }
     }
 }

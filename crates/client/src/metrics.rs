@@ -289,6 +289,8 @@ mod tests {
         let shown = scraped(&registry);
         assert!(shown.contains(&r#"hustings_lease_terms_total{lease="n/l"} 2"#.to_owned()), "{shown:?}");
         assert!(shown.contains(&r#"hustings_lease_held{lease="n/l"} 1"#.to_owned()), "{shown:?}");
+        let electors = |metrics: &Metrics| metrics.elections.lock().unwrap()["n/l"].electors.len();
+        assert_eq!(electors(&metrics), 1, "an elector that has ended is forgotten");
         drop(second);
         let shown = scraped(&registry);
         assert!(shown.contains(&r#"hustings_lease_held{lease="n/l"} 0"#.to_owned()), "a dead task: {shown:?}");

@@ -105,11 +105,6 @@ impl Rank {
 }
 
 impl Criterion {
-    /// Whether an administrator's act decides.
-    pub const fn is_act(self) -> bool {
-        matches!(self, Self::Exclusion | Self::Pin | Self::Transfer)
-    }
-
     /// Whether a live holder must hand over to a candidate that is better by this criterion.
     pub const fn is_merit(self) -> bool {
         matches!(self, Self::Priority | Self::EmulationVersion | Self::BinaryVersion)

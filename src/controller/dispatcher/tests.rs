@@ -354,3 +354,11 @@ async fn the_oldest_gap_is_that_of_the_lease_that_has_been_free_the_longest() {
     let oldest = Duration::from_secs_f64(dispatcher.parts.metrics.oldest_unheld.get());
     assert_eq!(oldest.as_secs(), 20);
 }
+
+#[test]
+fn no_deadline_makes_a_busy_loop_or_a_pause_longer_than_the_requeue_period() {
+    let pause = |micros| pause_until(Moment::from_micros(micros), Moment::from_micros(50), Duration::from_secs(5));
+    let pauses = [0, 50, 51, 1_000_050, 60_000_000, i64::MAX].map(pause);
+    let [shortest, second, longest] = [SHORTEST_PAUSE, Duration::from_secs(1), Duration::from_secs(5)];
+    assert_eq!(pauses, [shortest, shortest, shortest, second, longest, longest]);
+}

@@ -5,6 +5,8 @@ use hustings_core::election::{Config, Observation, Source, Unheld};
 use hustings_core::model::{CandidateKey, Evidence, NativeFields, WireTime};
 use serde_json::{Value, json};
 
+mod problems;
+
 use super::*;
 use crate::controller::elected_lease::ElectedLease;
 use crate::ops::metrics::Metrics;
@@ -308,25 +310,6 @@ fn a_holder_without_a_candidate_is_shown_and_left_alone() {
     assert_eq!((view.state, view.severity), ("foreign", Severity::Info));
     assert_eq!(view.holder.as_deref(), Some(r"stranger\u{202e}\n"));
     assert_eq!(view.why, "The holder has no admissible candidate, so the controller leaves it alone.");
-}
-
-#[test]
-fn a_status_that_the_server_does_not_keep_is_shown_as_a_problem() {
-    let mut scene = Scene::new(&two());
-    for _ in 0..3 {
-        scene.lease("a", "s/1/15", 7, &json!({}));
-        scene.decided();
-        scene.pass(5_000);
-    }
-    scene.lease("a", "s/1/15", 7, &json!({}));
-    assert_eq!(scene.decided().problems, []);
-    let mut written = candidate("a", "1.31.0", &json!({}));
-    written["metadata"]["resourceVersion"] = json!("60");
-    let record = ReadCandidate::from_json(written).record;
-    let source = Source::StatusWritten { sent: scene.now.moment };
-    scene.lease.observe(scene.now, Observation::Candidate { record, source }, None);
-    let view = scene.decided();
-    assert!(texts(&view).iter().any(|text| text.contains("status")), "{view:?}");
 }
 
 #[test]

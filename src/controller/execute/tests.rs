@@ -157,13 +157,15 @@ fn each_result_of_an_election_has_its_own_count() {
     let record = LeaseRecord::as_created();
     let write = |purpose, preferred_holder| LeaseWrite { preferred_holder, ..LeaseWrite::new(purpose, &record) };
     let writes = [
-        (write(Purpose::Grant, Set::Remove), metrics::Request::Grant, ElectionResult::Granted),
-        (write(Purpose::Prefer, Set::To("a".to_owned())), metrics::Request::Prefer, ElectionResult::Preferred),
-        (write(Purpose::Prefer, Set::Remove), metrics::Request::Withdraw, ElectionResult::Withdrawn),
-        (write(Purpose::Hold, Set::Keep), metrics::Request::Hold, ElectionResult::OnHold),
+        (write(Purpose::Grant, Set::Remove), metrics::Request::Grant, Some(ElectionResult::Granted)),
+        (write(Purpose::Prefer, Set::To("a".to_owned())), metrics::Request::Prefer, Some(ElectionResult::Preferred)),
+        (write(Purpose::Prefer, Set::Remove), metrics::Request::Withdraw, Some(ElectionResult::Withdrawn)),
+        (write(Purpose::Hold, Set::Keep), metrics::Request::Hold, Some(ElectionResult::OnHold)),
+        (write(Purpose::Enrol, Set::Keep), metrics::Request::Enrol, None),
+        (write(Purpose::Act, Set::Keep), metrics::Request::Act, None),
     ];
     for (write, request, result) in writes {
-        assert_eq!((request_of(&write), result_of(&write)), (request, Some(result)));
+        assert_eq!((request_of(&write), result_of(&write)), (request, result));
     }
 }
 
@@ -210,7 +212,11 @@ async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
         Action::WriteLease { write, event: Some(preferred) },
         Action::Event(Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 }),
     ];
-    executor.carry_out(LeaseKey::new("n", "l"), actions, Some(current)).await;
+    let hold = Action::WriteLease { write: LeaseWrite::new(Purpose::Hold, &current), event: None };
+    for actions in [actions, vec![hold]] {
+        executor.clone().carry_out(LeaseKey::new("n", "l"), actions, Some(current.clone())).await;
+    }
+    assert_eq!(metrics.elections.get_or_create(&ElectionResult::OnHold.label()).get(), 1);
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::Preferred.label()).get(), 1);
     assert_eq!(metrics.preemptions.get_or_create(&PreferenceReason::Priority.label()).get(), 1);
     assert_eq!(metrics.requests.get_or_create(&metrics::Request::Prefer.label()).get(), 1);

@@ -282,3 +282,72 @@ impl PreferenceReason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_to_lose_a_holder_has_its_own_label() {
+        let of_unheld = [
+            (Unheld::Missing, "missing"),
+            (Unheld::New, "new"),
+            (Unheld::Released, "released"),
+            (Unheld::ConnectionClosed, "connection-closed"),
+            (Unheld::Panicked, "panicked"),
+            (Unheld::WorkEnded, "work-ended"),
+            (Unheld::Lapsed, "lapsed"),
+            (Unheld::ProvenDead(Evidence::ContainerTerminated), "container-terminated"),
+            (Unheld::ProvenDead(Evidence::NodeOutOfService), "node-out-of-service"),
+            (Unheld::GrantNotTakenUp, "grant-not-taken-up"),
+        ];
+        for (unheld, label) in of_unheld {
+            assert_eq!(UnheldCause::from(unheld).as_str(), label);
+        }
+        let of_hand_over = [
+            (Cause::ConnectionClosed, "connection-closed"),
+            (Cause::Panicked, "panicked"),
+            (Cause::WorkEnded, "work-ended"),
+            (Cause::Stopped, "hand-over"),
+            (Cause::BetterCandidate, "hand-over"),
+            (Cause::Transfer, "hand-over"),
+        ];
+        for (cause, label) in of_hand_over {
+            assert_eq!(UnheldCause::from(cause).as_str(), label);
+        }
+    }
+
+    #[test]
+    fn each_criterion_that_deposes_a_holder_has_its_own_label() {
+        let label = |criterion| PreferenceReason::of(criterion).map(PreferenceReason::as_str);
+        for (criterion, expected) in [
+            (Criterion::Priority, Some("priority")),
+            (Criterion::EmulationVersion, Some("emulation-version")),
+            (Criterion::BinaryVersion, Some("binary-version")),
+            (Criterion::Exclusion, Some("excluded")),
+            (Criterion::Pin, Some("pinned")),
+            (Criterion::Transfer, Some("transferred")),
+            (Criterion::Damping, None),
+            (Criterion::CreationTime, None),
+            (Criterion::Name, None),
+            (Criterion::Kind, None),
+        ] {
+            assert_eq!(label(Some(criterion)), expected);
+        }
+        assert_eq!(label(None), Some("leaving"));
+    }
+
+    #[test]
+    fn each_elector_of_native_candidates_has_its_own_label() {
+        for (elector, label) in [
+            (NativeElector::Unknown, "unknown"),
+            (NativeElector::Nobody, "nobody"),
+            (NativeElector::Other("a".into()), "other"),
+            (NativeElector::Hustings("a".into()), "hustings"),
+        ] {
+            assert_eq!(NativeElectorKind::of(&elector).as_str(), label);
+        }
+        let kinds = [CandidateKey::hustings("a"), CandidateKey::native("a")].map(|key| Kind::of(&key).as_str());
+        assert_eq!(kinds, ["hustings", "native"]);
+    }
+}

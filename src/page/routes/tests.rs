@@ -112,6 +112,7 @@ async fn on_a_loopback_address_the_page_is_served_only_for_names_of_this_machine
         ("evil.example", false),
         ("evil.example:8080", false),
         ("localhost.evil.example", false),
+        ("evil-localhost", false),
         ("127.0.0.1.evil.example", false),
         ("192.0.2.1:8080", false),
         ("", false),

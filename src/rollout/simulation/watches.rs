@@ -27,7 +27,7 @@ impl Simulation {
             self.show_lease_to(index);
         }
         let source = election::Source::Watch;
-        let observation = match self.store.lease(&self.lease).filter(|lease| lease.enrolled).cloned() {
+        let observation = match self.store.lease(&self.lease).cloned() {
             Some(record) => election::Observation::Lease { record, source },
             None => election::Observation::LeaseMissing { source },
         };

@@ -270,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn a_status_of_another_writer_is_read_as_far_as_it_makes_sense() {
+        let record = |status: Value| ReadCandidate::from_json(json!({ "status": status })).record.status;
+        assert_eq!(record(json!({ "state": "Asleep", "dampingCount": -1 })), RecordedStatus::default());
+        let condition = |type_: &str, status: &str| json!({ "type": type_, "status": status, "reason": "", "message": "", "lastTransitionTime": "1970-01-01T00:00:05Z" });
+        let conditions =
+            [condition("Responsive", "True"), condition("Admissible", "False"), condition("Leading", "Maybe")];
+        let read = record(json!({ "conditions": conditions }));
+        let statuses = [read.admissible, read.responsive, read.leading].map(|condition| condition.status);
+        assert_eq!(statuses, [Truth::False, Truth::True, Truth::Unknown]);
+    }
+
+    #[test]
     fn a_candidate_of_any_content_is_read() {
         let read: ReadCandidate = serde_json::from_value(json!({
             "metadata": {

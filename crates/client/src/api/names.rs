@@ -100,6 +100,31 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_valid_if_the_server_accepts_it() {
+        for (text, is_label, is_subdomain) in [
+            ("a", true, true),
+            ("web-0", true, true),
+            ("0", true, true),
+            (&"a".repeat(63), true, true),
+            (&"a".repeat(64), false, true),
+            (&"a".repeat(253), false, true),
+            (&"a".repeat(254), false, false),
+            ("a.b", false, true),
+            ("a..b", false, false),
+            (".a", false, false),
+            ("", false, false),
+            ("-a", false, false),
+            ("a-", false, false),
+            ("a.-b", false, false),
+            ("A", false, false),
+            ("a_b", false, false),
+            ("\u{e4}", false, false),
+        ] {
+            assert_eq!((is_dns_label(text), is_dns_subdomain(text)), (is_label, is_subdomain), "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_reporting_instance_is_cut_to_the_length_that_the_server_accepts() {
         assert_eq!(reporting_instance("web-0"), "web-0");
         // A character of two bytes that does not fit is left out.

@@ -48,9 +48,6 @@ impl Off {
             }
             self.stop_work().await;
             self.publisher.publish(None, None);
-            for observer in &self.observers {
-                observer.ended("");
-            }
             cooldown.term_over(self.clock.now());
             tokio::select! {
                 biased;

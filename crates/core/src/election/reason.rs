@@ -56,7 +56,7 @@ pub enum Event {
         candidate: CandidateKey,
         /// Why it is better; `None` if the holder is about to stop.
         criterion: Option<Criterion>,
-        /// Who asked for it, according to the act's writer.
+        /// Who asked for the newest act, according to its writer. The text names it only if that act decides.
         asked_by: Option<String>,
     },
     /// The holder is no longer asked to hand over, and stays.

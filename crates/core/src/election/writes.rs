@@ -56,7 +56,7 @@ pub(super) fn prefer(
     electee: &CandidateKey,
     criterion: Option<Criterion>,
 ) -> (LeaseWrite, Event) {
-    let asked_by = record.acts.asked_by.clone().filter(|_| criterion.is_some_and(Criterion::is_act));
+    let asked_by = record.acts.asked_by.clone();
     let event = Event::Preferred { holder: Arc::clone(holder), candidate: electee.clone(), criterion, asked_by };
     let write = LeaseWrite {
         preferred_holder: Set::To(electee.name.to_string()),

@@ -249,7 +249,6 @@ impl Candidate {
         let is_poll = task == Task::Read && self.seen().is_some();
         let not_before = match &task {
             Task::Create => self.next_try_at.max(self.next_creation_at),
-            Task::Read if is_poll => now.moment,
             Task::Renew(_) => self.next_try_at.max(self.reverted.not_before(now.moment)),
             Task::Read | Task::Delete { .. } => self.next_try_at,
         };

@@ -1,6 +1,6 @@
 //! Cases that need an exact instant, which a transcript cannot specify. One elector gets one observation after another.
 
-use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source};
+use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source, Timer};
 use hustings_core::model::{
     CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
 };
@@ -75,6 +75,38 @@ fn the_newest_observation_is_reported() {
         steps.observe(Observation::Candidate { record, source: Source::Watch });
         assert_eq!(steps.elector.candidate_stands_for(), stands_for);
     }
+}
+
+#[test]
+fn each_decision_names_the_timer_that_it_waits_for() {
+    let mut steps = Steps::new(Mode::Direct);
+    let mut timers = Vec::new();
+    let mut note = |steps: &mut Steps| {
+        let decision = steps.elector.decide(steps.now, Draw(0));
+        let seconds = decision.deadline.map_or(0.0, |deadline| deadline.since(steps.now.moment).as_secs_f64());
+        timers.push((decision.timer.map_or("none", Timer::as_str), seconds));
+    };
+    note(&mut steps);
+    // Reads fail.
+    for (at, attempt) in [(2, 1), (7, 2), (12, 3), (17, 4)] {
+        steps.at(Moment::from_micros(at * 1_000_000));
+        note(&mut steps);
+        steps.observe(Observation::ReadFailed(AttemptId(attempt)));
+        note(&mut steps);
+    }
+    // The Lease is held, and then free: it is claimed.
+    steps.see(held(1, 3));
+    note(&mut steps);
+    steps.see(free(2));
+    let (attempt, write) = steps.write().unwrap();
+    note(&mut steps);
+    steps.answer(attempt, Outcome::Landed(write.applied_to(&free(2), 3)));
+    note(&mut steps);
+    let (read, pending) = (("read", 2.0), ("request-timeout", 5.0));
+    let (third, fourth) = (("failure-pause", 4.0), ("failure-pause", 8.0));
+    let held_and_led = [("poll", 4.0), pending, ("renewal", 2.0)];
+    assert_eq!(timers[..9], [read, pending, read, pending, read, pending, third, pending, fourth]);
+    assert_eq!(timers[9..], held_and_led);
 }
 
 #[test]

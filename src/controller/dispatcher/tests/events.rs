@@ -40,6 +40,19 @@ async fn a_controller_that_becomes_the_leader_reports_each_candidate_with_an_inv
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_candidate_with_an_invalid_lease_name_that_is_gone_or_has_been_replaced_is_not_reported() {
+    for next in [WatchEvent::CandidateRemoved(key("a")), WatchEvent::Candidate(key("a"), candidate("l"))] {
+        let mut dispatcher = dispatcher(false);
+        let events = record_events(&mut dispatcher);
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("No Lease")));
+        dispatcher.handle(next);
+        dispatcher.set_leading(true);
+        tokio::time::sleep(5 * TICK).await;
+        assert_eq!(*events.lock().unwrap(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_leading_controller_reports_a_hand_over_that_nobody_asked_for() {
     for leads in [true, false] {
         let mut dispatcher = dispatcher(leads);

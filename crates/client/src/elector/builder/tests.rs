@@ -11,6 +11,7 @@ use super::*;
 use crate::api::names::LONGEST_NAME;
 use crate::elector::campaign::Task;
 use crate::elector::driver::Driver;
+use crate::testing::Log;
 
 fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
     let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
@@ -37,6 +38,21 @@ async fn all_problems_are_reported_at_once() {
          candidate: binary version \"x\" is not a semantic version: use one such as 1.4.0; the renew deadline of 15s is \
          above 14.85s, which is 0.99 of the lease duration: lower it, or raise the lease duration"
     );
+}
+
+#[tokio::test]
+async fn each_warning_about_the_durations_is_logged_with_the_lease() {
+    let (log, _guard) = Log::begin();
+    named(builder("n", "l").identity("a").direct());
+    assert!(!log.take().contains("WARN"), "the default needs no warning");
+    let seconds = Duration::from_secs;
+    let timing = Durations { renew_deadline: seconds(14), request_timeout: seconds(13), ..Durations::default() };
+    named(builder("n", "l").identity("a").direct().timing(timing));
+    let text = log.take();
+    for warning in ["one lost renewal may cost the term", "slews a clock"] {
+        let is_warning = |line: &str| line.contains("WARN") && line.contains(warning) && line.contains("lease=\"n/l\"");
+        assert!(text.lines().any(is_warning), "{warning}: {text}");
+    }
 }
 
 #[tokio::test]

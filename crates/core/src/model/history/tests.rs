@@ -65,7 +65,15 @@ fn every_written_ending_parses_to_the_same_ending() {
         let term = PastTerm::new(1, "a", (millis(1), millis(2)), ending.clone());
         assert_eq!(of([term]).terms().next().map(|term| term.ending), Some(ending));
     }
-    for text in ["handed over (to the wolves)", "expired (twice)", "proven dead", "gone", ""] {
+    for text in [
+        "handed over (to the wolves)",
+        "released (by magic)",
+        "expired (twice)",
+        "proven dead",
+        "proven dead (by magic)",
+        "gone",
+        "",
+    ] {
         assert_eq!(Ending::read(text), Ending::Other(text.to_owned()));
     }
     assert_eq!(Ending::ProvenDead(Evidence::NodeOutOfService).to_string(), "proven dead (node out of service)");
