@@ -89,7 +89,7 @@ fn stable(text: &str) -> String {
         text.into_owned()
     };
     let text = Regex::new(r"(\(|in the )\d+\.\d+ s\b").unwrap().replace_all(&text, "${1}SECONDS s").into_owned();
-    Regex::new(r#"(Seconds": \d+)\.\d{3,}\b"#).unwrap().replace_all(&text, "${1}.DIGITS").into_owned()
+    Regex::new(r#"((after|within)Seconds": \d+)\.\d+"#).unwrap().replace_all(&text, "${1}.DIGITS").into_owned()
 }
 
 #[test]
