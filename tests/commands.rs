@@ -88,8 +88,8 @@ fn stable(text: &str) -> String {
     } else {
         text.into_owned()
     };
-    let text = Regex::new(r"(\(|in the )\d+\.\d+ s\b").unwrap().replace_all(&text, "${1}SECONDS s").into_owned();
-    Regex::new(r#"((after|within)Seconds": \d+)\.\d+"#).unwrap().replace_all(&text, "${1}.DIGITS").into_owned()
+    let seconds = Regex::new(r#"(\((?:within )?|in the |\bIn |Within |Seconds": )\d+(\.\d+)?( s\b|,\n)"#).unwrap();
+    seconds.replace_all(&text, "${1}SECONDS${3}").into_owned()
 }
 
 #[test]
