@@ -12,6 +12,7 @@
 #[path = "commands/server.rs"]
 mod server;
 
+use std::fmt::Write as _;
 use std::process::Command;
 
 use datadriven::TestCase;
@@ -51,11 +52,11 @@ fn run(server: &Server, case: &TestCase) -> String {
     for (name, printed) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
         let printed = String::from_utf8(printed.clone()).unwrap();
         if !printed.is_empty() {
-            text += &format!("--- {name}\n{printed}");
+            write!(text, "--- {name}\n{printed}").unwrap();
         }
     }
     for write in server.take_writes() {
-        text += &format!("--- {write}\n");
+        writeln!(text, "--- {write}").unwrap();
     }
     stable(&text.replace(&server.address(), "SERVER").replace(VERSION, "VERSION"))
 }

@@ -223,7 +223,7 @@ impl Store {
         if !expected.is_null() && *expected != self.objects[at]["metadata"]["resourceVersion"] {
             return failure(409, "the object has been modified");
         }
-        self.writes.push(format!("{}\n{body:#}", request));
+        self.writes.push(format!("{request}\n{body:#}"));
         self.apply(at, body);
         let written = self.objects[at].clone();
         if let Some(effects) = self.behaviour["effects"].as_array_mut() {
