@@ -7,6 +7,7 @@
 //! - `changes`: a merge patch for each of these objects, by name.
 //! - `answers`: answers to requests instead of the usual ones. `to` is a regular expression for the method and the path.
 //!   `code` and `message` make a failure, `body` is a success, and with `times` only so many requests get the answer.
+//!   `then` is a change of the object `of`: a merge patch `patch`, or its deletion.
 //! - `denied`: the verbs and resources that access reviews deny, such as `list pods`.
 //! - `renewed`: the names of Leases that their holders renew, here with each read.
 //! - `effects`: after the first write to the object `after`, a merge patch `patch` changes the object `of`.
@@ -172,6 +173,10 @@ impl Store {
         if let Some(times) = answer["times"].as_u64() {
             answer["times"] = json!(times - 1);
         }
+        let answer = answer.clone();
+        if answer["then"].is_object() {
+            self.change(&answer["then"]);
+        }
         let code = u16::try_from(answer["code"].as_u64().unwrap_or(200)).unwrap();
         Some(answer.get("body").map_or_else(
             || failure(code, answer["message"].as_str().unwrap_or("refused by the test")),
@@ -230,11 +235,19 @@ impl Store {
             let fits = |effect: &Value| effect["after"] == written["metadata"]["name"];
             if let Some(found) = effects.iter().position(fits) {
                 let effect = effects.remove(found);
-                let of = self.objects.iter().position(|object| object["metadata"]["name"] == effect["of"]);
-                self.apply(of.unwrap(), &effect["patch"]);
+                self.change(&effect);
             }
         }
         (200, written)
+    }
+
+    /// Applies a patch to the object `of`, or deletes it if there is no patch.
+    fn change(&mut self, change: &Value) {
+        let at = self.objects.iter().position(|object| object["metadata"]["name"] == change["of"]).unwrap();
+        match change.get("patch") {
+            Some(patch) => self.apply(at, patch),
+            None => drop(self.objects.remove(at)),
+        }
     }
 
     fn apply(&mut self, at: usize, patch: &Value) {
