@@ -91,4 +91,21 @@ mod tests {
         assert_eq!(get(&health, "/livez").await, (200, "ok\n".to_owned()));
         assert_eq!(get(&health, "/metrics").await, (200, "# EOF\n".to_owned()));
     }
+
+    #[tokio::test]
+    async fn every_failing_check_is_named_even_before_its_first_result() {
+        let health = Health::new();
+        let checks = [health.check("crd"), health.check("own-lease")];
+        assert_eq!(get(&health, "/readyz").await, (503, "not ready: crd, own-lease\n".to_owned()));
+        let text = get(&health, "/readyz?verbose").await.1;
+        assert_eq!(text.matches("\"message\":\"no result yet\"").count(), checks.len(), "{text}");
+    }
+
+    #[tokio::test]
+    async fn metrics_have_the_content_type_of_openmetrics() {
+        let request = Request::get("/metrics").body(Body::empty()).unwrap();
+        let response = router(Health::new(), Arc::default()).oneshot(request).await.unwrap();
+        let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!(response.headers()["content-type"], expected);
+    }
 }

@@ -68,7 +68,8 @@ async fn a_deletion_is_reported_by_an_event_and_by_a_list_after_a_gap() {
         let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
         assert!(versions.next().await.unwrap().is_some(), "it exists");
         let next = timeout(Duration::from_millis(500), versions.next()).await;
-        let next = if end == DELETED { next.expect("at once") } else { versions.next().await };
+        assert_eq!(next.is_ok(), end == DELETED, "an object that exists is not missing after the first list");
+        let next = if end == DELETED { next.unwrap() } else { versions.next().await };
         assert!(next.unwrap().is_none(), "it is missing: {end}");
     }
 }

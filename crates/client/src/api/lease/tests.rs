@@ -1,6 +1,6 @@
 //! Reading Leases, and patches of Leases.
 
-use hustings_core::model::{LeaseActs, Purpose, WireTime};
+use hustings_core::model::{LeaseActs, Pin, Purpose, Transfer, WireTime};
 
 use super::*;
 
@@ -112,6 +112,55 @@ fn a_patch_contains_only_the_fields_that_are_set_and_the_version() {
             "spec": { "renewTime": "1970-01-01T00:00:03.000000Z" },
         })
     );
+}
+
+#[test]
+fn a_patch_sets_every_field() {
+    let current = ReadLease::from_json(lease()).record;
+    let history = "1 b from 1970-01-01T00:00:00Z to 1970-01-01T00:00:01Z: expired";
+    let write = LeaseWrite {
+        holder: Set::To("c".to_owned()),
+        duration_seconds: Set::To(5),
+        acquire_time: Set::To(WireTime::from_micros(4_000_000)),
+        renew_time: Set::To(WireTime::from_micros(5_000_000)),
+        transitions: Set::To(3),
+        session: Set::To(SessionMark::read(Some("t/3/15"))),
+        token: Set::To(8),
+        preferred_holder: Set::To("d".to_owned()),
+        strategy: Set::To("OldestEmulationVersion".to_owned()),
+        hold: Set::To("works".to_owned()),
+        hold_until: Set::To(WireTime::from_micros(6_000_000)),
+        transfer: Set::To(Transfer::Any),
+        pin: Set::To(Pin { candidate: "e".to_owned(), until: WireTime::from_micros(7_000_000) }),
+        asked_by: Set::To("ada".to_owned()),
+        key: Set::To(-4),
+        leaving: Set::To(()),
+        reason: Set::To("Why.".to_owned()),
+        history: Set::To(History::read(history)),
+        enrol: true,
+        ..LeaseWrite::new(Purpose::Grant, &current)
+    };
+    let patch = lease_patch(&write, &current);
+    let annotations = json!({
+        "hustings.io/session": "t/3/15", "hustings.io/token": "8", "hustings.io/preferred-holder": "d",
+        "hustings.io/strategy": "OldestEmulationVersion", "hustings.io/hold": "works",
+        "hustings.io/hold-until": "1970-01-01T00:00:06Z", "hustings.io/transfer": "any",
+        "hustings.io/pin": "e until 1970-01-01T00:00:07Z", "hustings.io/asked-by": "ada", "hustings.io/key": "-4",
+        "hustings.io/leaving": "true", "hustings.io/reason": "Why.", "hustings.io/history": history,
+    });
+    let metadata =
+        json!({ "resourceVersion": "7", "annotations": annotations, "labels": { "hustings.io/enrolled": "true" } });
+    assert_eq!(patch["metadata"], metadata);
+    let spec = &patch["spec"];
+    for (field, expected) in [
+        ("holderIdentity", json!("c")),
+        ("leaseDurationSeconds", json!(5)),
+        ("leaseTransitions", json!(3)),
+        ("acquireTime", json!("1970-01-01T00:00:04.000000Z")),
+        ("renewTime", json!("1970-01-01T00:00:05.000000Z")),
+    ] {
+        assert_eq!(spec[field], expected, "{field}");
+    }
 }
 
 #[test]

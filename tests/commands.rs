@@ -1,0 +1,134 @@
+//! The commands for people as transcripts: `tests/testdata/commands/*.txt`. `REWRITE=1 cargo test --test commands`
+//! rewrites them.
+//!
+//! Each command runs as users run it, as a process, against an API server that only stores objects. A transcript shows
+//! the exit code, standard output, standard error, and the writes. These directives exist:
+//!
+//! - `server`: the objects and the behaviour of the server from now on, as YAML (see `commands/server.rs`).
+//! - `hustings`: a command line, with the words of a shell without variables. `NAME=VALUE` before it sets a variable.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+#[path = "commands/server.rs"]
+mod server;
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use datadriven::TestCase;
+use regex::Regex;
+use server::Server;
+
+/// The version of the binary, which is `VERSION` in the transcripts.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs the transcript of this name.
+fn transcript(name: &str) {
+    let file = format!("{}/tests/testdata/commands/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let server = Server::start();
+    datadriven::walk(&file, |file| {
+        file.run(|case| match case.directive.as_str() {
+            "server" => {
+                server.set(&serde_yaml::from_str(&case.input.replace("VERSION", VERSION)).unwrap());
+                String::new()
+            }
+            "hustings" => run(&server, case),
+            other => panic!("{other}"),
+        });
+    });
+}
+
+fn run(server: &Server, case: &TestCase) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hustings"));
+    command.env_clear().env("KUBECONFIG", server.kubeconfig()).env("HOME", "/nowhere");
+    for word in words(&case.input) {
+        match word.split_once('=') {
+            Some((name, value)) if !name.starts_with('-') && command.get_args().len() == 0 => command.env(name, value),
+            _ => command.arg(word),
+        };
+    }
+    let output = server.wait_for(command);
+    let mut text = format!("exit code {}\n", output.status.code().unwrap());
+    for (name, printed) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+        let printed = String::from_utf8(printed.clone()).unwrap();
+        if !printed.is_empty() {
+            write!(text, "--- {name}\n{printed}").unwrap();
+        }
+    }
+    for write in server.take_writes() {
+        writeln!(text, "--- {write}").unwrap();
+    }
+    stable(&text.replace(&server.address(), "SERVER").replace(VERSION, "VERSION"))
+}
+
+/// The words of a line. Quotes may surround a word or the end of it.
+fn words(line: &str) -> Vec<String> {
+    let word = Regex::new(r#"([^\s"]*)"([^"]*)"|[^\s"]+"#).unwrap();
+    let words = word.captures_iter(line);
+    words
+        .map(|word| word.get(2).map_or_else(|| word[0].to_owned(), |end| format!("{}{}", &word[1], end.as_str())))
+        .collect()
+}
+
+/// Replaces the times and the lengths of time that differ from run to run.
+fn stable(text: &str) -> String {
+    let time = Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z").unwrap();
+    // Times of objects and of command lines, and the example in a hint.
+    let is_given = |time: &str| ["2025-", "2026-12-31T23:59:59Z", "2099-"].iter().any(|year| time.starts_with(year));
+    let text = time.replace_all(
+        text,
+        |found: &regex::Captures<'_>| {
+            if is_given(&found[0]) { found[0].to_owned() } else { "TIME".to_owned() }
+        },
+    );
+    // The lengths change the widths of columns.
+    let days = Regex::new(r"\b\d+d \d+h\b").unwrap();
+    let text = if days.is_match(&text) {
+        let columns = Regex::new("(\\S) {2,}").unwrap();
+        columns.replace_all(&days.replace_all(&text, "DAYS"), "${1}  ").into_owned()
+    } else {
+        text.into_owned()
+    };
+    let seconds = Regex::new(r#"(\((?:within )?|in the |\bIn |Within |Seconds": )\d+(\.\d+)?( s\b|,\n)"#).unwrap();
+    seconds.replace_all(&text, "${1}SECONDS${3}").into_owned()
+}
+
+#[test]
+fn status_prints_leases_and_candidates_in_each_format() {
+    transcript("status");
+}
+
+#[test]
+fn check_prints_each_finding_with_a_hint() {
+    transcript("check");
+}
+
+#[test]
+fn explain_reads_everything_that_an_explanation_needs() {
+    transcript("explain");
+}
+
+#[test]
+fn history_prints_the_terms_of_a_lease() {
+    transcript("history");
+}
+
+#[test]
+fn acts_on_leases_are_written_or_refused_with_a_hint() {
+    transcript("acts_on_leases");
+}
+
+#[test]
+fn acts_on_candidates_are_written_or_refused_with_a_hint() {
+    transcript("acts_on_candidates");
+}
+
+#[test]
+fn rollout_simulates_the_candidates_of_the_cluster() {
+    transcript("rollout");
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_named() {
+    transcript("mistakes");
+}
