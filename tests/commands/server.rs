@@ -106,7 +106,7 @@ impl Server {
             metadata.insert("resourceVersion".to_owned(), json!((number + 1).to_string()));
             let name = metadata["name"].as_str().unwrap().to_owned();
             if let Some(change) = behaviour["changes"].get(name) {
-                merge(object, change);
+                json_patch::merge(object, change);
             }
         }
     }
@@ -251,7 +251,7 @@ impl Store {
     }
 
     fn apply(&mut self, at: usize, patch: &Value) {
-        merge(&mut self.objects[at], patch);
+        json_patch::merge(&mut self.objects[at], patch);
         self.version += 1;
         self.objects[at]["metadata"]["resourceVersion"] = json!(self.version.to_string());
     }
@@ -285,24 +285,6 @@ fn selects(name: &str, selector: &str, object: &Value) -> bool {
             None => value(term).is_some(),
         },
     })
-}
-
-/// Applies a merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut target[name], value);
-        }
-    }
 }
 
 fn failure(code: u16, message: &str) -> (u16, Value) {

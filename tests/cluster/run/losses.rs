@@ -84,8 +84,8 @@ async fn guardian_whose_log_nobody_reads_kills_the_command_of_a_frozen_wrapper()
     let namespace = plane.create_namespace("full-pipe").await.unwrap();
     let pipe = plane.folder().join(format!("{namespace}-stderr"));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Open for both, so that no side waits for the other.
-    let pipe_end = rustix::fs::open(&pipe, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    // Open for both, so that no side waits for the other. If a program inherited it, the guardian would wait for ever.
+    let pipe_end = rustix::fs::open(&pipe, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let wrapper = command(&plane.kubeconfig(), &namespace, "one", &DIRECT, worker(&["ignore"]));
     let mut redirected = Command::new("sh");
     redirected.args(["-c", r#"exec "$@" 2> "$STDERR""#, "sh"]).env("STDERR", &pipe);

@@ -48,6 +48,9 @@ impl Off {
             }
             self.stop_work().await;
             self.publisher.publish(None, None);
+            for observer in &self.observers {
+                observer.ended("");
+            }
             cooldown.term_over(self.clock.now());
             tokio::select! {
                 biased;
