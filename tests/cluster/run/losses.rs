@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use hustings_controlplane::{ControlPlane, shared};
+use hustings_controlplane::shared;
 use rustix::fs::{Mode, OFlags};
 
 use super::support::{
@@ -161,22 +161,23 @@ async fn wrapper_frozen_before_the_start_starts_no_command_after_its_term() {
 /// The guardian would kill the group 150 ms later, so the test freezes it.
 #[tokio::test]
 async fn when_renewals_fail_the_wrapper_kills_the_whole_group_before_another_can_lead() {
-    let plane = ControlPlane::builder().start().await.unwrap();
+    let plane = shared().await.unwrap();
+    let (link, kubeconfig) = plane.link().unwrap();
     let namespace = plane.create_namespace("outage").await.unwrap();
     // Two workers that ignore the stop signal. Both are in the shell's group, and the shell waits for one.
     let stubborn = worker(&["ignore"]).join(" ");
     // 15 s remain before another replica could hold the Lease.
     let times = ["--direct", "--lease-duration=20s", "--renew-deadline=4s", "--retry-period=300ms", "--lost-grace=1s"];
     let both = shell(&format!("{stubborn} & exec {stubborn}"));
-    let one = Wrapper::spawn(&plane, &namespace, "one", command(&plane.kubeconfig(), &namespace, "one", &times, both));
+    let one = Wrapper::spawn(&plane, &namespace, "one", command(&kubeconfig, &namespace, "one", &times, both));
     let begin = [one.says("begins", 0).await, one.says("begins", 1).await];
     let commands = begin.each_ref().map(|line| number(&line["pid"]));
     let guardian = Frozen::new(guardian(&one));
     until("the guardian is frozen", || one.log(), async || guardian.stands_still().then_some(())).await;
-    let paused = now();
-    plane.apiserver().pause().unwrap();
+    let held = now();
+    link.hold();
     one.logs("the command ended").await;
-    let went_on = one.last_alive() - paused;
+    let went_on = one.last_alive() - held;
     // The last renewal was sent at most a jittered retry period and a round trip before the pause.
     assert!((1.0..19.0).contains(&went_on), "{went_on} s\n{}", one.log());
     let dead = async || (!commands.iter().any(|pid| lives(*pid))).then_some(());
@@ -188,17 +189,17 @@ async fn when_renewals_fail_the_wrapper_kills_the_whole_group_before_another_can
     }
     assert!(one.log().contains("the Lease is lost"), "{}", one.log());
     drop(guardian);
-    plane.apiserver().resume().unwrap();
+    link.release();
     one.says("begins", 2).await;
 
     // A command that stops on the signal is not killed: the long lease gives it time on a busy machine. With
     // --exit-on-loss the wrapper exits.
     one.process.kill().unwrap();
     let patient = ["--direct", "--lease-duration=60s", "--renew-deadline=4s", "--retry-period=300ms", "--exit-on-loss"];
-    let two = command(&plane.kubeconfig(), &namespace, "two", &patient, worker(&[]));
+    let two = command(&kubeconfig, &namespace, "two", &patient, worker(&[]));
     let two = Wrapper::spawn(&plane, &namespace, "two", two);
     two.says("begins", 0).await;
-    plane.apiserver().kill().unwrap();
+    link.hold();
     assert_eq!(two.exit_code().await, Some(79), "{}", two.log());
     two.says("ends", 0).await;
     assert!(!two.log().contains("did not stop in time"), "{}", two.log());

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use hustings_controlplane::{ControlPlane, shared};
+use hustings_controlplane::shared;
 use serde_json::json;
 
-use super::beside::{DIRECT, Sidecar, ask};
+use super::beside::{DIRECT, Sidecar, ask, command};
 
 /// The lease duration, for which a successor waits.
 const SHORT: [&str; 4] = ["--direct", "--lease-duration=10s", "--renew-deadline=8s", "--retry-period=300ms"];
@@ -54,21 +54,23 @@ async fn a_resumed_sidecar_reports_on_no_endpoint_that_it_leads() {
 
 #[tokio::test]
 async fn without_an_api_server_it_reports_leading_only_until_its_validity_ends() {
-    let plane = ControlPlane::builder().start().await.unwrap();
+    let plane = shared().await.unwrap();
+    let (link, kubeconfig) = plane.link().unwrap();
+    let namespace = plane.create_namespace("alone").await.unwrap();
     // The Lease names it for almost a minute beyond its validity.
     let flags = ["--direct", "--lease-duration=60s", "--renew-deadline=4s", "--retry-period=300ms"];
-    let alone = Sidecar::start(&plane, "default", "alone", &flags).await;
+    let alone = Sidecar::run(&plane, &namespace, "alone", command(&kubeconfig, &namespace, "alone", &flags)).await;
     alone.leads().await;
     let mut events = alone.events("/events").await;
     assert_eq!(events.next().await.unwrap().name, "leading");
-    plane.apiserver().pause().unwrap();
+    link.hold();
     let frozen = Instant::now();
     let stopped = events.next().await.unwrap();
     assert_eq!((stopped.name.as_str(), &stopped.data["isLeader"]), ("stopped", &json!(false)));
     assert!(frozen.elapsed() < Duration::from_secs(30), "{:?}", frozen.elapsed());
     assert_eq!(alone.get("/").await.body, r#"{"name":""}"#);
     assert_eq!(alone.is_leader().await, 503);
-    plane.apiserver().resume().unwrap();
+    link.release();
     assert_eq!(events.named("leading").await.data["holder"], "alone");
     assert_eq!(alone.get("/").await.body, r#"{"name":"alone"}"#);
 }

@@ -1,10 +1,10 @@
 //! The time range, as a program in any language queries it.
 
-use hustings_controlplane::{ControlPlane, shared};
+use hustings_controlplane::shared;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::beside::{DIRECT, Sidecar};
+use super::beside::{DIRECT, Sidecar, command};
 use crate::replica::{lease, until};
 
 #[tokio::test]
@@ -38,18 +38,20 @@ async fn instants_of_the_own_term_are_contained_and_a_kept_lease_keeps_the_end_o
 
 #[tokio::test]
 async fn range_continues_after_its_end_only_with_fail_open() {
-    let plane = ControlPlane::builder().start().await.unwrap();
+    let plane = shared().await.unwrap();
+    let (link, kubeconfig) = plane.link().unwrap();
     let namespace = plane.create_namespace("fail-open").await.unwrap();
     let times = ["--direct", "--lease-duration=4s", "--renew-deadline=3s", "--retry-period=300ms"];
     let start = async |lease: &str, fail_open: &str| {
         let own = [format!("--lease={lease}"), format!("--fail-open={fail_open}")];
         let flags = [&times[..], &own.each_ref().map(String::as_str)].concat();
-        let sidecar = Sidecar::start(&plane, &namespace, lease, &flags).await;
+        let command = command(&kubeconfig, &namespace, lease, &flags);
+        let sidecar = Sidecar::run(&plane, &namespace, lease, command).await;
         sidecar.leads().await;
         sidecar
     };
     let (open, closed) = (start("open", "10m").await, start("closed", "0s").await);
-    plane.apiserver().pause().unwrap();
+    link.hold();
     let ended = async || (at(&closed, Timestamp::now()).await["contains"] == false).then_some(());
     until("the range ends", || closed.log(), ended).await;
     let goes_on =

@@ -24,7 +24,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::{plane::ControlPlane, tools::Tool};
+use crate::{forwarder::Forwarder, plane::ControlPlane, tools::Tool};
 
 /// How long kubectl or helm may take.
 const TOOL_LIMIT: Duration = Duration::from_mins(2);
@@ -50,6 +50,18 @@ impl ControlPlane {
         let path = self.folder().join(format!("{namespace}.admin.kubeconfig"));
         self.write_kubeconfig(&path, self.admin_token(), namespace)?;
         Ok(path)
+    }
+
+    /// A forwarder to the API server, and the path of a kubeconfig file of the administrator that names it. While the
+    /// forwarder is held, the programs with this file get no answers, and all others do.
+    pub fn link(&self) -> Result<(Forwarder, PathBuf)> {
+        let server = self.url().authority().context("the URL has no address")?.as_str().parse()?;
+        let link = Forwarder::to(server)?;
+        let path = self.folder().join(format!("{}.kubeconfig", link.address().port()));
+        let mut kubeconfig = self.kubeconfig_with(self.admin_token(), "default");
+        kubeconfig["clusters"][0]["cluster"]["server"] = json!(format!("https://{}", link.address()));
+        fs::write(&path, kubeconfig.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok((link, path))
     }
 
     /// A client of a ServiceAccount, for the current runtime.

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use hustings_controlplane::{ControlPlane, shared};
+use hustings_controlplane::shared;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
@@ -161,18 +161,20 @@ async fn behind_a_proxy_the_death_of_either_ends_the_term() {
 
 #[tokio::test]
 async fn a_lost_term_is_reported_and_the_next_needs_another_connection() {
-    let plane = ControlPlane::builder().start().await.unwrap();
+    let plane = shared().await.unwrap();
+    let (link, kubeconfig) = plane.link().unwrap();
+    let namespace = plane.create_namespace("lost").await.unwrap();
     let flags =
         ["--while-connected", "--direct", "--lease-duration=60s", "--renew-deadline=4s", "--retry-period=300ms"];
-    let one = Sidecar::start(&plane, "default", "one", &flags).await;
+    let one = Sidecar::run(&plane, &namespace, "one", beside::command(&kubeconfig, &namespace, "one", &flags)).await;
     let mut first = one.events("/term").await;
     first.named("leading").await;
-    plane.apiserver().pause().unwrap();
+    link.hold();
     for event in &TERM[1..] {
         let event_here = first.next().await.unwrap();
         assert_eq!((&event_here.name.as_str(), &event_here.data["validForSeconds"]), (event, &0.0.into()));
     }
-    plane.apiserver().resume().unwrap();
+    link.release();
     // It does not stand again for this client.
     assert_eq!(one.get("/term").await.code, 409);
     drop(first);
