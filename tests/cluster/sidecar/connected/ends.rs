@@ -165,7 +165,7 @@ async fn a_lost_term_is_reported_and_the_next_needs_another_connection() {
     let (link, kubeconfig) = plane.link().unwrap();
     let namespace = plane.create_namespace("lost").await.unwrap();
     let flags =
-        ["--while-connected", "--direct", "--lease-duration=60s", "--renew-deadline=4s", "--retry-period=300ms"];
+        ["--while-connected", "--direct", "--lease-duration=20s", "--renew-deadline=4s", "--retry-period=300ms"];
     let one = Sidecar::run(&plane, &namespace, "one", beside::command(&kubeconfig, &namespace, "one", &flags)).await;
     let mut first = one.events("/term").await;
     first.named("leading").await;
