@@ -30,8 +30,8 @@ fn run(store: &MemoryStore, output: Output, build: impl FnOnce(ElectorBuilder) -
     let shutdown = CancellationToken::new();
     let elector = build(Elector::in_memory(store, "n", "l").identity("a").shutdown(&shutdown));
     let leadership = elector.leadership();
-    let (printer, printed) = printer(&elector, output);
-    let printer = Printer { shutdown: shutdown.clone(), ..printer };
+    let (described, printed) = printer(&elector, output);
+    let printer = Printer { shutdown: shutdown.clone(), ..described };
     let task = tokio::spawn(async move { stand(elector, &printer).await });
     Run { printed, shutdown, leadership, task }
 }
@@ -113,12 +113,12 @@ async fn a_candidate_that_another_lease_owns_is_printed_as_a_failure() {
 #[tokio::test(start_paused = true)]
 async fn a_term_that_is_already_over_is_not_printed() {
     let elector = direct(Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a"));
-    let (printer, mut printed) = printer(&elector, Output::Text);
+    let (described, mut printed) = printer(&elector, Output::Text);
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     campaign.abort();
     campaign.leadership().ended().await;
-    printer.lead(term).await;
+    described.lead(term).await;
     assert_eq!(lines(&mut printed), [""; 0]);
 }
 

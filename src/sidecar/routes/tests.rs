@@ -131,7 +131,7 @@ async fn streams_show_each_change_and_end_with_the_sidecar() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     // The holder is the same in the second term of this replica.
     store.edit_lease("n", "l", |lease| lease.holder = None);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     stop.cancel();
     let (events, names) = (events.await.unwrap(), names.await.unwrap());
     let fields = |text: &str, name: &str| -> Vec<String> {
@@ -149,12 +149,12 @@ async fn streams_show_each_change_and_end_with_the_sidecar() {
     assert!(numbers.len() == kinds.len() && numbers.is_sorted(), "{events}");
     let first: Value = serde_json::from_str(&fields(&events, "data: ")[0]).unwrap();
     assert_eq!((&first["holder"], &first["isLeader"]), (&json!("b"), &json!(false)));
-    let named: Vec<Value> = fields(&names, "data: ").iter().map(|data| serde_json::from_str(data).unwrap()).collect();
-    let holders: Vec<_> = named.iter().map(|data| data["name"].as_str().unwrap()).collect();
+    let data: Vec<Value> = fields(&names, "data: ").iter().map(|data| serde_json::from_str(data).unwrap()).collect();
+    let holders: Vec<_> = data.iter().map(|data| data["name"].as_str().unwrap()).collect();
     assert_eq!((holders[0], holders.contains(&"a")), ("b", true), "{names}");
     assert!(holders.windows(2).all(|pair| pair[0] != pair[1]), "each is another one: {names}");
     assert!(fields(&names, "event: ").is_empty(), "{names}");
-    let time = named[0]["last_update"].as_str().unwrap();
+    let time = data[0]["last_update"].as_str().unwrap();
     assert_eq!(time.len(), "2026-01-02T03:04:05Z".len(), "{time}");
 }
 
