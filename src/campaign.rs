@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
-use hustings_client::{Leadership, Term};
+use hustings_client::{Elector, Leadership, Term};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -72,6 +72,8 @@ struct Line<'a> {
 
 #[derive(Clone)]
 struct Printer {
+    /// Writes a line, which has its line break.
+    write: Arc<dyn Fn(&str) + Send + Sync>,
     output: Output,
     leadership: Leadership,
     shutdown: CancellationToken,
@@ -91,12 +93,19 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let connection = candidacy.connect(access, "campaign").await?;
     let elector = candidacy.build(candidacy.builder(&connection, &shutdown))?;
     let leadership = elector.leadership();
-    let printer = Printer { output, leadership, shutdown: shutdown.clone(), announced: Arc::default() };
+    // A full disk must not end the term, and `stop_without_reader` notices a closed pipe.
+    let write = Arc::new(|line: &str| drop(print(line)));
+    let printer = Printer { write, output, leadership, shutdown, announced: Arc::default() };
     printer.print(Event::Started, None, "");
     if let Err(unknown) = candidacy.check(&connection).await {
         printer.print(Event::Error, None, &unknown.to_string());
         return Err(unknown.into());
     }
+    stand(elector, &printer).await
+}
+
+/// Stands until the elector has ended, and prints each change.
+async fn stand(elector: Elector, printer: &Printer) -> anyhow::Result<()> {
     let observing = tokio::spawn(printer.clone().observe());
     let campaign = elector.run(|term| printer.lead(term)).await;
     // The observer ends with the elector. Await it, so that no line follows the last one.
@@ -209,8 +218,7 @@ impl Printer {
             Output::Json => serde_json::to_string(&line).unwrap_or_default(),
             Output::Text => visible(&line.text(self.leadership.lease())),
         };
-        // A full disk must not end the term, and `stop_without_reader` notices a closed pipe.
-        let _ = print(&format!("{text}\n"));
+        (self.write)(&format!("{text}\n"));
     }
 }
 
@@ -232,3 +240,6 @@ impl Line<'_> {
         format!("{time}  {what}{separator}{message}")
     }
 }
+
+#[cfg(test)]
+mod tests;

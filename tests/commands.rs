@@ -5,7 +5,9 @@
 //! the exit code, standard output, standard error, and the writes. These directives exist:
 //!
 //! - `server`: the objects and the behaviour of the server from now on, as YAML (see `commands/server.rs`).
-//! - `hustings`: a command line, with the words of a shell without variables. `NAME=VALUE` before it sets a variable.
+//! - `hustings`: a command line, with the words of a shell without variables. `NAME=VALUE` before it sets a variable, and
+//!   `SERVER` is the address of the server. With `signal=NAME after=TEXT` the process gets this signal as soon as it has
+//!   printed the text.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -13,10 +15,12 @@
 mod server;
 
 use std::fmt::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
 use datadriven::TestCase;
 use regex::Regex;
+use rustix::process::Signal;
 use server::Server;
 
 /// The version of the binary, which is `VERSION` in the transcripts.
@@ -42,13 +46,18 @@ fn run(server: &Server, case: &TestCase) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hustings"));
     command.env_clear().env("KUBECONFIG", server.kubeconfig()).env("HOME", "/nowhere");
     for word in words(&case.input) {
+        let word = word.replace("SERVER", &server.address());
         match word.split_once('=') {
             Some((name, value)) if !name.starts_with('-') && command.get_args().len() == 0 => command.env(name, value),
             _ => command.arg(word),
         };
     }
-    let output = server.wait_for(command);
-    let mut text = format!("exit code {}\n", output.status.code().unwrap());
+    let signal = case.args.get("signal").map(|names| (signal(&names[0]), &*case.args["after"][0]));
+    let output = server.wait_for(command, signal);
+    let mut text = match (output.status.code(), output.status.signal()) {
+        (Some(code), _) => format!("exit code {code}\n"),
+        (None, signal) => format!("signal {}\n", signal.unwrap()),
+    };
     for (name, printed) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
         let printed = String::from_utf8(printed.clone()).unwrap();
         if !printed.is_empty() {
@@ -59,6 +68,16 @@ fn run(server: &Server, case: &TestCase) -> String {
         writeln!(text, "--- {write}").unwrap();
     }
     stable(&text.replace(&server.address(), "SERVER").replace(VERSION, "VERSION"))
+}
+
+fn signal(name: &str) -> Signal {
+    match name {
+        "TERM" => Signal::TERM,
+        "INT" => Signal::INT,
+        "HUP" => Signal::HUP,
+        "QUIT" => Signal::QUIT,
+        other => panic!("{other}"),
+    }
 }
 
 /// The words of a line. Quotes may surround a word or the end of it.
@@ -81,6 +100,8 @@ fn stable(text: &str) -> String {
             if is_given(&found[0]) { found[0].to_owned() } else { "TIME".to_owned() }
         },
     );
+    let folder = Regex::new(r"/hustings-\w{6}\b").unwrap();
+    let text = folder.replace_all(&text, "/hustings-NAME");
     // The lengths change the widths of columns.
     let days = Regex::new(r"\b\d+d \d+h\b").unwrap();
     let text = if days.is_match(&text) {
@@ -90,7 +111,8 @@ fn stable(text: &str) -> String {
         text.into_owned()
     };
     let seconds = Regex::new(r#"(\((?:within )?|in the |\bIn |Within |Seconds": )\d+(\.\d+)?( s\b|,\n)"#).unwrap();
-    seconds.replace_all(&text, "${1}SECONDS${3}").into_owned()
+    let text = seconds.replace_all(&text, "${1}SECONDS${3}");
+    Regex::new(r"\b(127\.0\.0\.1|0\.0\.0\.0):\d+").unwrap().replace_all(&text, "ADDRESS").into_owned()
 }
 
 #[test]
@@ -131,4 +153,14 @@ fn rollout_simulates_the_candidates_of_the_cluster() {
 #[test]
 fn mistakes_on_the_command_line_are_named() {
     transcript("mistakes");
+}
+
+#[test]
+fn run_runs_its_command_and_leaves_no_process_behind() {
+    transcript("run");
+}
+
+#[test]
+fn campaign_and_sidecar_start_stop_and_fail_with_a_reason() {
+    transcript("stands");
 }

@@ -82,7 +82,12 @@ fn shown(time: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use hustings_client::Elector;
+    use hustings_client::testing::MemoryStore;
+    use serde_json::{Value, json};
+    use tower::util::ServiceExt as _;
 
     use super::*;
 
@@ -98,5 +103,36 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_value(Bounds::from(range)).unwrap(), expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instant_is_answered_and_nonsense_is_refused_with_a_reason() {
+        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let leadership = elector.leadership();
+        let ask = async |known: Option<Leadership>, query: &str| {
+            let request = Request::get(format!("/range{query}")).body(Body::empty()).unwrap();
+            let response = routes(move || known.clone()).oneshot(request).await.unwrap();
+            let code = response.status().as_u16();
+            let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            (code, serde_json::from_slice::<Value>(&body).unwrap())
+        };
+        let past = "?instant=2026-11-23T09:00:00.5Z";
+        for known in [None, Some(leadership.clone())] {
+            assert_eq!(ask(known.clone(), "").await, (200, json!({ "range": null })));
+            assert_eq!(ask(known, past).await, (200, json!({ "contains": false, "range": null })));
+        }
+        let campaign = elector.start();
+        leadership.wait_until_leader().await.unwrap();
+        let (code, owned) = ask(Some(leadership.clone()), "").await;
+        let start = owned["range"]["start"].as_str().unwrap();
+        assert_eq!((code, owned["contains"].is_null()), (200, true), "{owned}");
+        let (_, contained) = ask(Some(leadership.clone()), &format!("?instant={start}")).await;
+        assert_eq!(contained["contains"], json!(true), "{contained}");
+        let reason = r#"instant: "noon" is not a time: use a form such as 2026-11-23T09:00:00.5Z"#;
+        assert_eq!(ask(Some(leadership.clone()), "?instant=noon").await, (400, json!({ "error": reason })));
+        let (code, refused) = ask(Some(leadership), "?instant=a&instant=b").await;
+        assert_eq!(code, 400);
+        assert!(refused["error"].as_str().unwrap().starts_with("instant: "), "{refused}");
+        drop(campaign);
     }
 }

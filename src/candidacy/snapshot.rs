@@ -76,9 +76,13 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
     use hustings_client::testing::MemoryStore;
     use hustings_client::{Elector, Term};
+    use serde_json::{Value, json};
     use tokio_util::sync::CancellationToken;
+    use tower::util::ServiceExt as _;
 
     use super::*;
 
@@ -101,5 +105,31 @@ mod tests {
         };
         elector.run(work).await.unwrap();
         assert!(!Snapshot::now(&leadership).is_leader);
+    }
+
+    #[tokio::test]
+    async fn only_a_leader_answers_that_it_is_ready() {
+        let snapshot = |is_leader| Snapshot {
+            holder: Some("b".to_owned()),
+            identity: "a".to_owned(),
+            is_leader,
+            term: Some(1),
+            token: Some(7),
+            valid_for_seconds: 1.5,
+        };
+        let body = |is_leader| {
+            json!({ "holder": "b", "identity": "a", "isLeader": is_leader, "term": 1, "token": 7,
+            "validForSeconds": 1.5 })
+        };
+        let unknown = json!({ "error": "this replica does not stand for the Lease yet" });
+        for (known, code, expected) in
+            [(Some(snapshot(true)), 200, body(true)), (Some(snapshot(false)), 503, body(false)), (None, 503, unknown)]
+        {
+            let request = Request::get("/isleader").body(Body::empty()).unwrap();
+            let response = routes(move || known.clone()).oneshot(request).await.unwrap();
+            assert_eq!(response.status().as_u16(), code);
+            let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), expected);
+        }
     }
 }

@@ -143,6 +143,11 @@ mod tests {
     }
 
     #[test]
+    fn an_invalid_value_is_reported_before_an_unknown_flag() {
+        assert!(rejected(&["campaign", "--lease=A", "--no-such-flag"]).contains("\n  --lease: \"A\" is not a valid"));
+    }
+
+    #[test]
     fn clap_reports_all_other_mistakes() {
         for arguments in [&["hustings", "--help"][..], &["hustings", "campaign"], &["hustings", "no-such-command"]] {
             let parsed = parse(arguments.iter().map(OsString::from));

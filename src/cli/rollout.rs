@@ -149,6 +149,7 @@ mod tests {
     fn an_upgrade_without_versions_or_that_cannot_begin_is_rejected() {
         assert!(read("hustings rollout --from 1.35 --to 1.36").is_ok());
         assert!(read("hustings rollout web --to v1.36.0 --emulate 1.35").is_ok(), "the Lease has the versions before");
+        assert!(read("hustings rollout web --to 1.36 --emulate 1.36 --max-surge 100").is_ok());
         assert_mistakes(
             &[
                 ("hustings rollout web", "--to: is missing"),
@@ -158,7 +159,11 @@ mod tests {
                 ("hustings rollout web --to 1.36 --emulate 1.37", "--emulate: 1.37 is above --to"),
                 ("hustings rollout web --to latest", "is not a semantic version"),
                 ("hustings rollout web --to 1.36 --replicas 0", "use 1 to 100"),
-                ("hustings rollout web --to 1.36 --max-unavailable=-1", "use 0 to 100"),
+                (
+                    "hustings rollout web --to 1.36 --max-unavailable=-1",
+                    "--max-unavailable: \\\"-1\\\" is not a number of replicas: use 0 to 100",
+                ),
+                ("hustings rollout web --to 1.36 --max-surge 101", "use 0 to 100"),
                 ("hustings rollout web --to 1.36 --lease-duration 0s", "use 1s to 3600s"),
                 ("hustings rollout web --to 1.36 --readiness 2h", "is longer than"),
                 ("hustings rollout web --to 1.36 --order random", "is not an order"),

@@ -163,7 +163,8 @@ mod tests {
                 let value = match variable {
                     "POD_NAME" => name,
                     "POD_NAMESPACE" => namespace,
-                    _ => uid,
+                    "POD_UID" => uid,
+                    other => panic!("{other}"),
                 };
                 Some(value.to_owned()).filter(|value| !value.is_empty())
             });

@@ -71,4 +71,22 @@ mod tests {
         let error = read(15, 2_400, 2_000).unwrap_err();
         assert!(error.contains("--own-renew-deadline: the renew deadline of 2.4s is not above 2.4s"), "{error}");
     }
+
+    #[test]
+    fn each_broken_rule_names_its_flag() {
+        let ten = Duration::from_secs(10);
+        let good = Durations::default();
+        for (durations, flag) in [
+            (Durations { lease_duration_seconds: 0, ..good }, "lease-duration"),
+            (Durations { retry_period: Duration::ZERO, ..good }, "retry-period"),
+            (Durations { lease_duration_seconds: 10, renew_deadline: ten, ..good }, "renew-deadline"),
+            (Durations { request_timeout: Duration::ZERO, ..good }, "renew-deadline"),
+            (Durations { stop_grace: Duration::ZERO, ..good }, "stop-grace"),
+        ] {
+            let mut mistakes = Mistakes::default();
+            let timing = valid("own-", durations, &mut mistakes);
+            let error = mistakes.accept(timing).unwrap_err().to_string();
+            assert!(error.contains(&format!("\n  --own-{flag}: ")), "{error}");
+        }
+    }
 }

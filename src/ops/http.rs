@@ -186,7 +186,7 @@ mod tests {
         for text in [":8080", "127.0.0.1:0", "localhost:9090", "[::1]:80"] {
             assert_eq!(ListenAddress::read(text).unwrap().to_string(), text);
         }
-        for refused in ["", "8080", "::1:80", "host:", "host:http", ":99999", "a b:80"] {
+        for refused in ["", "8080", "::1:80", "[::1:80", "host:", "host:http", ":99999", "a b:80"] {
             assert!(ListenAddress::read(refused).is_err(), "{refused:?}");
         }
     }
@@ -209,6 +209,16 @@ mod tests {
                 .await
                 .starts_with("HTTP/1.1 4")
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_without_connections_ends_at_once() {
+        let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("admin-address").await.unwrap();
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let began = tokio::time::Instant::now();
+        serve(listener, Router::new(), stop).await;
+        assert!(began.elapsed() < END_LIMIT, "{:?}", began.elapsed());
     }
 
     // The paused clock advances whenever every task waits.

@@ -225,6 +225,7 @@ mod tests {
             (404, "NotFound", json!({ "name": "n", "kind": "namespaces" }), "refused"),
             (422, "Invalid", causes("metadata.uid"), "gone"),
             (422, "Invalid", causes("metadata.labels"), "refused"),
+            (409, "Conflict", causes("metadata.uid"), "refused"),
             (403, "Forbidden", json!({}), "refused"),
             (429, "TooManyRequests", json!({}), "passing"),
             (500, "InternalError", json!({}), "passing"),
@@ -295,5 +296,30 @@ mod tests {
             let [off, on] = [Value::Null, json!("true")].map(|value| json!({ "labels": { "leader": value } }));
             assert_eq!([&bodies[0], &bodies[1], &bodies[2]], [&off, &on, &off]);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_gets_no_answer_in_time_may_succeed_later() {
+        let silent = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+        });
+        let label = PodLabel::read("leader=true").unwrap();
+        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let writer = Writer { pods: Api::namespaced(Client::new(silent, "n"), "n"), label, pod };
+        let Err(Failure::Passing(reason)) = writer.write(true).await else { panic!("there was no answer") };
+        assert_eq!(reason, "no answer within 5 s");
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_cannot_be_labelled_is_named_with_the_remedy() {
+        let (cluster, _) = cluster(|_| Some(failure(403)));
+        let label = PodLabel::read("leader=true").unwrap();
+        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let error = Keeper::start(cluster.leases, label, pod).await.err().unwrap();
+        let hinted = error.downcast_ref::<Hinted>().unwrap();
+        assert_eq!(hinted.to_string(), "cannot label pod n/p");
+        let hint = "--pod-label needs POD_NAME and POD_NAMESPACE of this pod, and a Role that lets its ServiceAccount patch \
+                    pods";
+        assert_eq!(hinted.hint(), hint);
     }
 }

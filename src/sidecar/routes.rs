@@ -151,3 +151,6 @@ fn text(body: &impl Serialize) -> String {
     // This cannot fail: the bodies contain only strings and numbers.
     serde_json::to_string(body).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

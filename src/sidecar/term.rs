@@ -230,6 +230,7 @@ mod tests {
     use axum::body::to_bytes;
     use hustings_client::testing::MemoryStore;
     use hustings_client::{Campaign, Elector};
+    use tower::util::ServiceExt as _;
 
     use super::*;
 
@@ -292,5 +293,91 @@ mod tests {
         assert!(!stream.is_finished());
         over.cancel();
         assert_eq!(stream.await.unwrap(), "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_client_at_a_time_gets_a_stream_and_others_a_reason() {
+        let (shutdown, over) = (CancellationToken::new(), CancellationToken::new());
+        let (router, mut clients) = route(Duration::from_secs(2), &shutdown, &over);
+        let router = router.layer(Extension(Peer::default()));
+        let ask = async |method: Method, body: Body| {
+            let request = Request::builder().method(method).uri("/term").body(body).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            (response.status().as_u16(), response)
+        };
+        let get = async || ask(Method::GET, Body::empty()).await;
+        let (code, refused) = ask(Method::HEAD, Body::empty()).await;
+        assert_eq!((code, refused.headers().contains_key(header::RETRY_AFTER)), (405, false));
+        let (code, refused) = ask(Method::GET, Body::from("body")).await;
+        assert_eq!(
+            (code, text(refused).await),
+            (400, r#"{"error":"a request for /term has no body: remove it"}"#.to_owned())
+        );
+        let (code, stream) = get().await;
+        assert_eq!(
+            (code, &stream.headers()[header::CACHE_CONTROL]),
+            (200, &header::HeaderValue::from_static("no-store"))
+        );
+        let began = Instant::now();
+        let (code, refused) = get().await;
+        assert_eq!((code, began.elapsed()), (409, FORMER_CLIENT_LIMIT));
+        let reason = "another client is connected to /term: a sidecar stands for one process, so close that connection \
+                      first";
+        assert_eq!(text(refused).await, format!(r#"{{"error":"{reason}"}}"#));
+        drop(stream);
+        let later = async |expected: &str| {
+            let (code, refused) = get().await;
+            assert_eq!((code, &refused.headers()[header::RETRY_AFTER]), (503, &header::HeaderValue::from_static("1")));
+            assert_eq!(text(refused).await, format!(r#"{{"error":"{expected}"}}"#));
+        };
+        later("the former client's term is still being given up").await;
+        // The sidecar takes the former client.
+        assert!(clients.recv().await.is_some());
+        let (code, stream) = get().await;
+        assert_eq!(code, 200);
+        let client = clients.recv().await.unwrap();
+        let (campaign, term) = leading().await;
+        client.begin(term, campaign.leadership());
+        let reading = tokio::spawn(text(stream));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        over.cancel();
+        let events = reading.await.unwrap();
+        assert!(
+            events.starts_with("event: leading\ndata: {\"identity\":\"a\",\"lease\":\"n/work\",\"term\":1,"),
+            "{events}"
+        );
+        assert!(events.contains("\n\n: alive\n\n"), "{events}");
+        shutdown.cancel();
+        later("the sidecar stops").await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_term_is_reported_as_stopped_and_a_client_without_a_term_gets_comments() {
+        let (campaign, term) = leading().await;
+        let (part, reader_part) = watch::channel(None);
+        let mut reader = Reader { heartbeat: Duration::from_secs(2), ..reader(reader_part, &CancellationToken::new()) };
+        let began = Instant::now();
+        assert!(reader.next().await.is_some());
+        assert_eq!((reader.written, began.elapsed()), (Written::Nothing, Duration::from_secs(2)), "a comment");
+        part.send_replace(Some(Part { term, leadership: campaign.leadership() }));
+        assert!(reader.next().await.is_some());
+        assert_eq!((reader.written, began.elapsed()), (Written::Leading, Duration::from_secs(2)));
+        drop(part);
+        campaign.abort();
+        campaign.leadership().ended().await;
+        for expected in [Written::Stopping, Written::Stopped, Written::Stopped] {
+            assert!(reader.next().await.is_some());
+            assert_eq!(reader.written, expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_gone_before_its_term_wakes_no_reader() {
+        let (part, reader_part) = watch::channel(None);
+        let mut reader = Reader { heartbeat: Duration::from_secs(2), ..reader(reader_part, &CancellationToken::new()) };
+        drop(part);
+        let began = Instant::now();
+        assert!(reader.next().await.is_some());
+        assert_eq!((reader.written, began.elapsed()), (Written::Nothing, Duration::from_secs(2)));
     }
 }

@@ -195,7 +195,49 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
+    use hustings_client::Elector;
+    use hustings_client::testing::MemoryStore;
+    use tokio::time::Instant;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_is_woken_by_each_term_and_its_end_waits_only_until_it_has_read_that() {
+        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
+        let mut reader = updates.reader();
+        assert_eq!(reader.next().await.event, Event::Observed);
+        let campaign = elector.start();
+        let term = campaign.leadership().wait_until_leader().await.unwrap();
+        updates.term_begins();
+        let update = reader.next().await;
+        assert_eq!((update.event, update.number, update.snapshot.token), (Event::Leading, 1, Some(term.token)));
+        let _work = term.begin_work().unwrap();
+        term.resign();
+        let reading = tokio::spawn(async move {
+            let update = reader.next().await;
+            let is_last = tokio::time::timeout(Duration::from_mins(1), reader.next()).await.is_err();
+            (update.event, update.snapshot.token, is_last)
+        });
+        let began = Instant::now();
+        updates.term_ends().await;
+        assert!(began.elapsed() < NOTIFY_LIMIT, "{:?}", began.elapsed());
+        assert_eq!(reading.await.unwrap(), (Event::Stopped, None, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_are_woken_by_changes_and_not_by_renewals() {
+        let store = MemoryStore::new();
+        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
+        let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
+        let following = tokio::spawn(Arc::clone(&updates).follow(Health::new()));
+        let campaign = elector.start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(*updates.number.borrow(), 2, "no holder, then this replica");
+        campaign.stop().await.unwrap();
+        following.await.unwrap();
+    }
 
     fn snapshot(holder: Option<&str>, token: Option<u64>) -> Snapshot {
         Snapshot {

@@ -164,19 +164,21 @@ mod tests {
             native("holder", "1.36", "1.36"),
             native("better", "1.36", "1.35"),
             native_pinged("silent", "1.36", "1.34", ping),
+            native_pinged("answered", "1.36", "1.35", Some("2026-01-02T03:04:05.000000Z")),
         ];
         let row = row(&json!({}), &held_by("holder"), candidates, 1);
         assert_eq!((row.state, row.holder.as_deref()), (LeaseState::Held, Some("holder")));
         let invalid = "binaryVersion \"latest\" is not a semantic version: use one such as 1.31.0.";
         let expected = [
             (Some(1), "silent", Some("Unproven"), "Better than the holder; has not answered its last ping yet."),
-            (Some(2), "better", Some("Unproven"), "Better than the holder, if it is live."),
-            (Some(3), "holder", Some("Holder"), "Holds the Lease."),
-            (Some(4), "worse", Some("Unproven"), "The holder has an older emulation version."),
+            (Some(2), "answered", Some("Unproven"), "Better than the holder, if it is live."),
+            (Some(3), "better", Some("Unproven"), "Better than the holder, if it is live."),
+            (Some(4), "holder", Some("Holder"), "Holds the Lease."),
+            (Some(5), "worse", Some("Unproven"), "The holder has an older emulation version."),
             (None, "invalid", Some("Invalid"), invalid),
         ];
         assert_eq!(shown(&row), expected);
-        let holder = &row.candidates[2];
+        let holder = &row.candidates[3];
         assert_eq!((holder.kind, holder.priority), (CandidateKind::Native, None));
     }
 
@@ -219,6 +221,13 @@ mod tests {
             let shown = (candidate.state, candidate.reason.as_str());
             assert_eq!(shown, (Some("Unproven"), "The Lease has no holder yet."), "{}", candidate.name);
         }
+    }
+
+    #[test]
+    fn native_candidates_of_a_missing_lease_get_a_derived_state() {
+        let rows = rows(Vec::new(), vec![native("a", "1.36", "1.36")], &BTreeMap::new(), NOW, false);
+        assert_eq!((rows.len(), rows[0].state), (1, LeaseState::Missing));
+        assert_eq!(shown(&rows[0]), [(Some(1), "a", Some("Unproven"), "The Lease has no holder yet.")]);
     }
 
     #[test]

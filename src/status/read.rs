@@ -200,7 +200,7 @@ mod tests {
 
     use super::super::Output;
     use super::*;
-    use crate::cluster::testing::{cluster, list};
+    use crate::cluster::testing::{cluster, failure, list};
 
     #[tokio::test]
     async fn each_candidate_is_shown_with_its_lease_on_whatever_page_that_is() {
@@ -231,5 +231,18 @@ mod tests {
         let expected =
             [("a", 1, "unheld"), ("b", 1, "unheld"), ("bb", 1, missing), ("c", 1, "unheld"), ("d", 1, missing)];
         assert_eq!(shown, expected);
+    }
+
+    #[tokio::test]
+    async fn a_failed_list_of_candidates_names_their_kind() {
+        for (failing, expected) in [
+            ("/apis/hustings.io/", "cannot list LeaseCandidates"),
+            ("/apis/coordination.k8s.io/v1", "cannot list native LeaseCandidates"),
+        ] {
+            let (cluster, _) =
+                cluster(move |request| Some(if request.path.contains(failing) { failure(500) } else { list(&[]) }));
+            let listed = list_candidates(&cluster, None, None).await;
+            assert_eq!(listed.err().map(|(attempt, _)| attempt), Some(expected));
+        }
     }
 }

@@ -262,4 +262,11 @@ Lease l in namespace n: held
         assert!(wide[1].starts_with(line) && wide[1].ends_with(acts), "{wide:?}");
         assert!(wide[1].contains("  7     77     OldestEmulationVersion  "), "{wide:?}");
     }
+
+    #[test]
+    fn a_lease_that_is_gone_is_said_to_be_missing() {
+        let form = Form { is_in_full: true, is_wide: false, has_header: true, styles: Styles::none() };
+        assert_eq!(render(&[], form), "the Lease does not exist and has no candidates");
+        assert_eq!(render(&[], Form { is_in_full: false, ..form }), "no Lease here is enrolled or has candidates");
+    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::stream::SelectAll;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
-use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::store::{Pauses, paced, watch_config};
 use hustings_core::model::{Now, Observed};
 use kube::Api;
@@ -65,7 +65,8 @@ struct Stores {
 pub(super) async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<()> {
     let interrupted = CancellationToken::new();
     tokio::spawn(interrupt(interrupted.clone()));
-    let watched = interrupted.run_until_cancelled(show_changes(cluster, config)).await;
+    let changes = show_changes(cluster, config, &SystemClock, |rows| show(config, rows));
+    let watched = interrupted.run_until_cancelled(changes).await;
     watched.unwrap_or(Ok(()))
 }
 
@@ -75,10 +76,15 @@ async fn interrupt(token: CancellationToken) {
     }
 }
 
-async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> {
+async fn show_changes(
+    cluster: &Cluster,
+    config: &Config,
+    clock: &dyn Clock,
+    mut show: impl FnMut(&[LeaseRow]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     // This read fails as without --watch: no server, no permission, no CRD.
     let mut shown = read(cluster, config).await?;
-    show(config, &shown)?;
+    show(&shown)?;
     let (stores, mut signals) = follow(cluster, config).await;
     let mut observed = BTreeMap::new();
     let mut failing: BTreeMap<&'static str, String> = BTreeMap::new();
@@ -106,14 +112,14 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
             },
             () = update => {}
         }
-        let now = SystemClock.both();
+        let now = clock.both();
         if stores.are_listed(&absent) {
             let rows = stores.rows(cluster, config, &mut observed, now);
             // The time until expiry always shrinks. That alone is not a change.
             let same = shown.len() == rows.len()
                 && shown.iter().zip(&rows).all(|(one, other)| one.equals_except_expiry(other));
             if shows_page(config) || !same {
-                show(config, &rows)?;
+                show(&rows)?;
             }
             shown = rows;
         }
@@ -286,50 +292,4 @@ fn report(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::testing::failure;
-
-    #[test]
-    fn a_failed_watch_ends_the_command_only_if_it_can_never_work() {
-        let status = |code: u16| serde_json::from_value::<kube::core::Status>(failure(code).1).unwrap();
-        let listing = |code: u16| watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status(code))));
-        let starting = |code: u16| watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status(code))));
-        let watching = |code: u16| watcher::Error::WatchError(Box::new(status(code)));
-        for (error, is_end, is_absent, is_failing) in [
-            (listing(403), false, true, false),
-            (listing(404), false, true, false),
-            (starting(403), true, false, false),
-            (watching(403), true, false, false),
-            (watching(410), false, false, false),
-            (watching(500), false, false, true),
-            (listing(500), false, false, true),
-            (watcher::Error::NoResourceVersion, false, false, false),
-        ] {
-            let (mut failing, mut absent) = (BTreeMap::new(), BTreeSet::new());
-            let text = error.to_string();
-            let ended = report(Failure(CANDIDATES, error), &mut failing, &mut absent).is_err();
-            assert_eq!((ended, !absent.is_empty(), !failing.is_empty()), (is_end, is_absent, is_failing), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_failure_lasts_until_the_next_change_of_that_kind() {
-        let (mut failing, mut absent) = (BTreeMap::new(), BTreeSet::new());
-        let failed = |kind| {
-            let status = serde_json::from_value::<kube::core::Status>(failure(500).1).unwrap();
-            Err(Failure(kind, watcher::Error::WatchError(Box::new(status))))
-        };
-        for (signal, is_change, expected) in [
-            (failed(LEASES), false, &[LEASES][..]),
-            (failed(LEASES), false, &[LEASES]),
-            (failed(CANDIDATES), false, &[CANDIDATES, LEASES]),
-            (Ok(LEASES), true, &[CANDIDATES]),
-            (failed(LEASES), false, &[CANDIDATES, LEASES]),
-            (Ok(CANDIDATES), true, &[LEASES]),
-        ] {
-            assert_eq!(take(signal, &mut failing, &mut absent).unwrap(), is_change);
-            assert_eq!(failing.keys().copied().collect::<Vec<_>>(), expected);
-        }
-    }
-}
+mod tests;

@@ -12,10 +12,11 @@
 //! - `renewed`: the names of Leases that their holders renew, here with each read.
 //! - `effects`: after the first write to the object `after`, a merge patch `patch` changes the object `of`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::Json;
@@ -25,8 +26,10 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use hustings_controlplane::PATIENCE;
 use regex::Regex;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -83,11 +86,25 @@ impl Server {
         self.kubeconfig.path()
     }
 
-    /// Runs a process to its end.
-    pub(crate) fn wait_for(&self, command: std::process::Command) -> Output {
+    /// Runs a process to its end. It gets the signal as soon as it has printed the text.
+    pub(crate) fn wait_for(&self, command: std::process::Command, signal: Option<(Signal, &str)>) -> Output {
         let mut command = tokio::process::Command::from(command);
-        command.kill_on_drop(true);
-        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, command.output()).await }).unwrap().unwrap()
+        command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let run = async {
+            let mut child = command.spawn().unwrap();
+            let pid = child.id().and_then(|pid| Pid::from_raw(pid.try_into().unwrap())).unwrap();
+            let unsent = RefCell::new(signal);
+            let look = |printed: &[u8]| {
+                let due = unsent.borrow_mut().take_if(|(_, text)| String::from_utf8_lossy(printed).contains(*text));
+                if let Some((signal, _)) = due {
+                    kill_process(pid, signal).unwrap();
+                }
+            };
+            let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+            let (stdout, stderr) = tokio::join!(collect(stdout, look), collect(stderr, look));
+            Output { status: child.wait().await.unwrap(), stdout, stderr }
+        };
+        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, run).await }).unwrap()
     }
 
     /// Replaces the objects and the behaviour.
@@ -119,6 +136,15 @@ impl Server {
     fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap()
     }
+}
+
+/// Reads a pipe to its end. `look` gets everything so far after each part.
+async fn collect(mut pipe: impl AsyncRead + Unpin, look: impl Fn(&[u8])) -> Vec<u8> {
+    let mut all = Vec::new();
+    while pipe.read_buf(&mut all).await.unwrap() > 0 {
+        look(&all);
+    }
+    all
 }
 
 async fn answer(State(store): State<Shared>, request: Request) -> Response {

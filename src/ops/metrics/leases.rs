@@ -239,7 +239,10 @@ mod tests {
     #[test]
     fn leases_beyond_the_limit_are_summed_and_the_longest_of_their_times_is_shown() {
         let metrics = LeaseMetrics::new(1);
-        let unheld = |name, seconds| LeaseSample { held: false, unheld: Duration::from_secs(seconds), ..sample(name) };
+        let unheld = |name, seconds| {
+            let unheld = Duration::from_secs(seconds);
+            LeaseSample { held: false, unheld, preferred: unheld * 2, ..sample(name) }
+        };
         metrics.replace([sample("a"), sample("b"), unheld("c", 9), unheld("d", 4)]);
         let others: Vec<_> = scraped(&metrics).into_iter().filter(|line| line.contains("other")).collect();
         let expected = [
@@ -247,7 +250,7 @@ mod tests {
             r#"election_candidates{namespace="",lease="_other"} 6"#,
             r#"election_transitions_total{namespace="",lease="_other"} 3"#,
             r#"election_unheld_seconds{namespace="",lease="_other"} 9.0"#,
-            r#"election_preferred_seconds{namespace="",lease="_other"} 0.0"#,
+            r#"election_preferred_seconds{namespace="",lease="_other"} 18.0"#,
             "election_other_leases 3",
         ];
         assert_eq!(others, expected);
