@@ -47,7 +47,16 @@ fn run(server: &Server, case: &TestCase) -> String {
             _ => command.arg(word),
         };
     }
+    let name = match command.get_args().next().and_then(|name| name.to_str()).unwrap_or_default() {
+        "pause" | "resume" | "transfer" | "pin" | "unpin" | "exclude" | "include" => "act".to_owned(),
+        name => name.to_owned(),
+    };
     let output = server.wait_for(command);
+    // The client library makes one kind of request under its own name.
+    let agents = [format!("hustings-{name}/{VERSION}"), format!("hustings hustings-client/{VERSION}")];
+    for agent in server.take_agents() {
+        assert!(agents.contains(&agent), "{agent}: {}", case.input);
+    }
     let mut text = format!("exit code {}\n", output.status.code().unwrap());
     for (name, printed) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
         let printed = String::from_utf8(printed.clone()).unwrap();
