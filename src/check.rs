@@ -49,7 +49,7 @@ pub enum Output {
 /// Fails if the cluster configuration cannot be loaded, or if the API server does not answer.
 pub async fn run(access: &Access, Config { output }: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "check").await?.for_reading()?;
-    let findings = examine(&cluster, access.namespace.as_deref()).await?;
+    let findings = Box::pin(examine(&cluster, access.namespace.as_deref())).await?;
     let text = match output {
         Output::Json => serde_json::to_string_pretty(&findings)?,
         Output::Text => report::render(&findings, Program::current(), Styles::of_stdout().are_on()),
@@ -78,13 +78,16 @@ async fn examine(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<V
 
 /// Returns the findings of a check, or one that says that the check took too long.
 async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
-    limited(async { Ok(findings.await) }).await.unwrap_or_else(|reason| vec![Finding::unknown(check, reason)])
+    tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(|_| vec![Finding::unknown(check, timed_out())])
 }
 
 /// Limits the time of a request. The error is the reason.
 async fn limited<T>(request: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let timed_out = |_| Err(format!("no answer within {} s", TIMEOUT.as_secs()));
-    tokio::time::timeout(TIMEOUT, request).await.unwrap_or_else(timed_out)
+    tokio::time::timeout(TIMEOUT, request).await.unwrap_or_else(|_| Err(timed_out()))
+}
+
+fn timed_out() -> String {
+    format!("no answer within {} s", TIMEOUT.as_secs())
 }
 
 #[cfg(test)]

@@ -79,19 +79,17 @@ async fn the_page_of_a_standby_shows_that_a_holder_has_become_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_shows_the_change_of_a_lease_and_the_removal_of_a_candidate() {
-    let (mut dispatcher, page) = (dispatcher(true), Page::new());
+async fn the_page_of_a_standby_shows_each_change_that_a_watch_reports() {
+    let (mut dispatcher, page) = (dispatcher(false), Page::new());
     dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
     list_all(&mut dispatcher);
-    let lease = LeaseKey::new("n", "l");
     for (event, expected) in [
         (WatchEvent::Candidate(key("a"), candidate("l")), r#""holder":null"#),
-        (WatchEvent::Lease(lease.clone(), held_lease()), r#""holder":"a""#),
+        (WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()), r#""holder":"a""#),
         (WatchEvent::CandidateRemoved(key("a")), r#""candidates":[]"#),
     ] {
         dispatcher.publish();
         dispatcher.handle(event);
-        dispatcher.decide(lease.clone());
         dispatcher.publish();
         assert!(page.shown().0[0].contains(expected), "{expected}: {:?}", page.shown().0);
     }
