@@ -13,7 +13,6 @@ mod rights;
 mod server;
 
 use std::future::Future;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::program::Program;
-use crate::terminal::print;
+use crate::terminal::{Styles, print};
 
 /// How long one check may take, apart from the watch of the controllers' own Lease.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,35 +49,71 @@ pub enum Output {
 /// Fails if the cluster configuration cannot be loaded, or if the API server does not answer.
 pub async fn run(access: &Access, Config { output }: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "check").await?.for_reading()?;
-    let namespace = access.namespace.as_deref();
-    let mut findings = vec![server::check(&cluster).await?];
-    let crd = within("crd", crd::check(&cluster.leases)).await;
-    let is_crd_missing = crd.iter().any(|finding| finding.verdict == Verdict::Fail);
-    findings.extend(crd);
-
-    let found = tokio::time::timeout(TIMEOUT, installation::find(&cluster.leases, namespace)).await;
-    let found = found.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())));
-    let is_installed = found.as_ref().map_or(true, |found| !found.is_empty());
-    findings.extend(within("rights", rights::check(&cluster, namespace, is_installed)).await);
-    findings.extend(controllers::check(&cluster.leases, namespace, found).await);
-    // Without the CRD there are no candidates, and the finding about the CRD is enough.
-    if !is_crd_missing {
-        findings.extend(within("elections", elections::check(&cluster, namespace)).await);
-    }
-
+    let findings = Box::pin(examine(&cluster, access.namespace.as_deref())).await?;
     let text = match output {
         Output::Json => serde_json::to_string_pretty(&findings)?,
-        Output::Text => {
-            let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            report::render(&findings, Program::current(), colours)
-        }
+        Output::Text => report::render(&findings, Program::current(), Styles::of_stdout().are_on()),
     };
     print(&format!("{text}\n"))?;
     Ok(report::exit_code(&findings))
 }
 
+/// Runs all checks.
+async fn examine(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = vec![server::check(cluster).await?];
+    let crd = within("crd", crd::check(&cluster.leases)).await;
+    let is_crd_missing = crd.iter().any(|finding| finding.verdict == Verdict::Fail);
+    findings.extend(crd);
+
+    let found = limited(installation::find(&cluster.leases, namespace)).await;
+    let is_installed = found.as_ref().map_or(true, |found| !found.is_empty());
+    findings.extend(within("rights", rights::check(cluster, namespace, is_installed)).await);
+    findings.extend(controllers::check(&cluster.leases, namespace, found).await);
+    // Without the CRD there are no candidates, and the finding about the CRD is enough.
+    if !is_crd_missing {
+        findings.extend(within("elections", elections::check(cluster, namespace)).await);
+    }
+    Ok(findings)
+}
+
 /// Returns the findings of a check, or one that says that the check took too long.
 async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
-    let timed_out = |_| vec![Finding::unknown(check, format!("no answer within {} s", TIMEOUT.as_secs()))];
-    tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(timed_out)
+    tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(|_| vec![Finding::unknown(check, timed_out())])
+}
+
+/// Limits the time of a request. The error is the reason.
+async fn limited<T>(request: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    tokio::time::timeout(TIMEOUT, request).await.unwrap_or_else(|_| Err(timed_out()))
+}
+
+fn timed_out() -> String {
+    format!("no answer within {} s", TIMEOUT.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::testing;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_that_the_server_does_not_answer_in_time_was_not_possible() {
+        let version = json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.1", "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": "" });
+        let cluster = testing::silent_cluster(move |sent| (sent.path == "/version").then(|| (200, version.clone())));
+        let findings = examine(&cluster, Some("n")).await.unwrap();
+        let [server, others @ ..] = &findings[..] else { panic!("{findings:?}") };
+        assert_eq!(server.verdict, Verdict::Ok);
+        assert!(others.iter().all(|one| one.verdict == Verdict::Unknown), "{others:?}");
+        let others: Vec<_> = others.iter().map(|one| (one.check, one.message.as_str())).collect();
+        let expected = [
+            ("crd", "no answer within 30 s"),
+            ("rights", "cannot tell whether you may see the elections in namespace n: no answer within 5 s"),
+            ("rights", "cannot tell whether you may stand for election in namespace n: no answer within 5 s"),
+            ("deployment", "no answer within 30 s"),
+            ("own-lease", "cannot look for the Lease hustings-controller: no answer within 30 s"),
+        ];
+        assert_eq!((&others[..5], others[5].0), (&expected[..], "leases"), "{others:?}");
+    }
 }

@@ -53,7 +53,16 @@ fn run(server: &Server, case: &TestCase) -> String {
         };
     }
     let signal = case.args.get("signal").map(|names| (signal(&names[0]), &*case.args["after"][0]));
+    let name = match command.get_args().next().and_then(|name| name.to_str()).unwrap_or_default() {
+        "pause" | "resume" | "transfer" | "pin" | "unpin" | "exclude" | "include" => "act".to_owned(),
+        name => name.to_owned(),
+    };
     let output = server.wait_for(command, signal);
+    // The client library makes one kind of request under its own name.
+    let agents = [format!("hustings-{name}/{VERSION}"), format!("hustings hustings-client/{VERSION}")];
+    for agent in server.take_agents() {
+        assert!(agents.contains(&agent), "{agent}: {}", case.input);
+    }
     let mut text = match (output.status.code(), output.status.signal()) {
         (Some(code), _) => format!("exit code {code}\n"),
         (None, signal) => format!("signal {}\n", signal.unwrap()),

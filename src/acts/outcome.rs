@@ -180,6 +180,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_pin_stays_possible_while_another_candidate_leads() {
+        let goal = |candidate: Option<&str>| Goal::Leads {
+            candidate: candidate.map(str::to_owned),
+            former: Some("a".to_owned()),
+            once: false,
+        };
+        for holder in ["a", "c"] {
+            assert_eq!(goal(Some("b")).judge(&lease(holder, "s/1/15", &json!({}))), None, "{holder}");
+        }
+    }
+
     #[tokio::test]
     async fn a_wait_without_a_watch_reads_the_lease_again_and_ends_in_time() {
         for (holder, timeout, expected) in [("b", 60_000, "b leads"), ("a", 300, "it has not happened yet: a holds")] {
@@ -223,5 +235,7 @@ mod tests {
         let asked = lease("a", "s/1/15", &json!({ "hustings.io/preferred-holder": "b" }));
         assert_eq!(Goal::NoRequest.judge(&asked), None);
         assert_eq!(Goal::NoRequest.judge(&lease("a", "s/1/15", &json!({}))), Some(happened("a stays the holder")));
+        let free = lease("", "open", &json!({}));
+        assert_eq!(Goal::NoRequest.judge(&free), Some(happened("the Lease has no holder")));
     }
 }

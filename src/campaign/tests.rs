@@ -30,8 +30,8 @@ fn run(store: &MemoryStore, output: Output, build: impl FnOnce(ElectorBuilder) -
     let shutdown = CancellationToken::new();
     let elector = build(Elector::in_memory(store, "n", "l").identity("a").shutdown(&shutdown));
     let leadership = elector.leadership();
-    let (described, printed) = printer(&elector, output);
-    let printer = Printer { shutdown: shutdown.clone(), ..described };
+    let (unstoppable, printed) = printer(&elector, output);
+    let printer = Printer { shutdown: shutdown.clone(), ..unstoppable };
     let task = tokio::spawn(async move { stand(elector, &printer).await });
     Run { printed, shutdown, leadership, task }
 }

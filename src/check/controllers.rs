@@ -9,7 +9,7 @@ use kube::{Api, Client};
 
 use super::installation::Installation;
 use super::report::Finding;
-use super::{crd, own_lease};
+use super::{crd, limited, own_lease};
 use crate::cluster::{api_error, scoped};
 use crate::controller::{self, Config, Missing, Native, OWN_LEASE, Purpose, Requirements};
 use crate::reviews::Subject;
@@ -72,12 +72,12 @@ fn availability(Installation { namespace, name, replicas, available, .. }: &Inst
 /// Checks a cluster without a Deployment of the chart: a controller runs by other means, or not at all.
 async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     let leases: Api<ReadLease> = scoped(client.clone(), namespace);
-    let named = leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await;
-    let namespaces: BTreeSet<_> = match named {
+    let named = ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"));
+    let list = async { leases.list(&named).await.map_err(|error| format!("{:#}", api_error(error))) };
+    let namespaces: BTreeSet<_> = match limited(list).await {
         Ok(list) => list.items.iter().filter_map(|lease| lease.metadata.namespace.clone()).collect(),
-        Err(error) => {
-            let message = format!("cannot look for the Lease {OWN_LEASE}: {:#}", api_error(error));
-            return vec![Finding::unknown("own-lease", message)];
+        Err(reason) => {
+            return vec![Finding::unknown("own-lease", format!("cannot look for the Lease {OWN_LEASE}: {reason}"))];
         }
     };
     if namespaces.is_empty() {
@@ -96,7 +96,7 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
 async fn versions(client: &Client, Installation { chart, image, .. }: &Installation) -> Finding {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     // Without the permission to read the CRD, compare the other versions.
-    let crd = crds.get_opt(&crd::name()).await.ok().flatten();
+    let crd = limited(async { Ok(crds.get_opt(&crd::name()).await.ok().flatten()) }).await.ok().flatten();
     let crd = crd.as_ref().and_then(crd::installed_by);
     let own = Some(env!("CARGO_PKG_VERSION").to_owned());
     let known = [("chart", chart), ("image", image), ("CRD", &crd), ("this command", &own)];
@@ -142,7 +142,8 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
             Err(error) => Finding::unknown("native", format!("cannot discover the API: {:#}", api_error(error))),
         });
     }
-    if config.evidence.pods || config.evidence.nodes {
+    // The flag for nodes needs the one for Pods.
+    if config.evidence.pods {
         findings.push(finding("evidence", "evidence", Purpose::Evidence));
     }
     findings
@@ -156,7 +157,7 @@ fn grants(missing: &[Missing], purpose: Purpose) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::check::report::Verdict;
-    use crate::cluster::testing::cluster;
+    use crate::cluster::testing::{cluster, silent_cluster};
 
     fn installation(chart: &str, available: i32) -> Installation {
         Installation {
@@ -169,6 +170,13 @@ mod tests {
             image: None,
             config: Err(String::new()),
         }
+    }
+
+    fn controller_config(flags: &str) -> Config {
+        let line = format!("hustings controller {flags}");
+        let cli = crate::cli::parse(line.split_whitespace().map(Into::into)).unwrap();
+        let crate::cli::Task::Controller(flags) = cli.task else { panic!("{line}") };
+        flags.read(&mut crate::cli::Mistakes::default()).unwrap()
     }
 
     #[tokio::test]
@@ -188,16 +196,12 @@ mod tests {
             let review = serde_json::json!({ "metadata": {}, "spec": {}, "status": { "allowed": !is_of_pods } });
             (request.method == http::Method::POST).then_some((201, review))
         });
-        let line = |flags: &str| format!("hustings controller {flags}");
         for (flags, expected) in [
             ("", &[("permissions", Verdict::Ok)][..]),
             ("--evidence-pods", &[("permissions", Verdict::Ok), ("evidence", Verdict::Fail)]),
             ("--native", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
         ] {
-            let arguments = line(flags);
-            let cli = crate::cli::parse(arguments.split_whitespace().map(Into::into)).unwrap();
-            let crate::cli::Task::Controller(flags) = cli.task else { panic!("{arguments}") };
-            let config = flags.read(&mut crate::cli::Mistakes::default()).unwrap();
+            let config = controller_config(flags);
             let findings = permissions(&cluster.leases, &installation("1.0.0", 2), &config).await;
             let found: Vec<_> = findings.iter().map(|finding| (finding.check, finding.verdict)).collect();
             assert_eq!(found, expected, "{findings:?}");
@@ -210,5 +214,16 @@ mod tests {
             let finding = availability(&installation("1.0.0", available));
             assert_eq!(finding.verdict, expected, "{}", finding.message);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_about_controllers_that_is_not_answered_ends_in_time() {
+        let config = || Config { own_lease: None, ..controller_config("") };
+        let installation = Installation { config: Ok(config()), ..installation("9.9.9", 2) };
+        let findings = of_installation(&silent_cluster(|_| None).leases, &installation).await;
+        let found: Vec<_> = findings.iter().map(|finding| (finding.check, finding.message.as_str())).collect();
+        let versions = format!("they differ: chart 9.9.9, this command {}", env!("CARGO_PKG_VERSION"));
+        let permissions = "cannot check those of ServiceAccount hustings: no answer within 5 s";
+        assert_eq!(found[1..], [("versions", versions.as_str()), ("permissions", permissions)]);
     }
 }

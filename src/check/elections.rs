@@ -108,13 +108,14 @@ mod tests {
 
     #[test]
     fn an_invalid_candidate_is_a_failure_and_an_unresponsive_one_a_warning() {
-        for (states, verdict, message) in [
-            (&["Holder", "Standby"][..], Verdict::Ok, "2 stand for election, none is invalid"),
-            (&["Holder", "Unresponsive"], Verdict::Warn, "unresponsive: n/l-0 (Why.)"),
-            (&["Unresponsive", "Invalid"], Verdict::Fail, "invalid: n/l-0 (Why.)"),
+        for (states, verdict, message, hint) in [
+            (&["Holder", "Standby"][..], Verdict::Ok, "2 stand for election, none is invalid", ""),
+            (&["Holder", "Unresponsive"], Verdict::Warn, "unresponsive: n/l-0 (Why.)", "look at their logs"),
+            (&["Unresponsive", "Invalid"], Verdict::Fail, "invalid: n/l-0 (Why.)", "correct the flags"),
         ] {
             let finding = candidates(&[row("l", LeaseState::Held, states)]);
-            assert_eq!((finding.verdict, finding.message.as_str()), (verdict, message));
+            assert_eq!((finding.check, finding.verdict, &*finding.message), ("candidates", verdict, message));
+            assert!(finding.hint.unwrap_or_default().contains(hint), "{message}");
         }
     }
 

@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::check::report::Verdict;
-    use crate::cluster::testing::cluster;
+    use crate::cluster::testing::{cluster, silent_cluster};
 
     fn lease(holder: &str, version: i64) -> Value {
         let renewed = MicroTime(WireTime::from_micros(version * 1_000_000));
@@ -110,6 +110,24 @@ mod tests {
             };
             assert_eq!(check_against(leads_late).await.0, Verdict::Ok);
         }
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_was_created_again_must_be_renewed_while_the_check_observes() {
+        let reads = AtomicI64::new(1);
+        let created_again = move || match reads.fetch_add(1, Ordering::SeqCst) {
+            1 => Some(lease("a", 1)),
+            2 => None,
+            _ => Some(lease("a", 3)),
+        };
+        assert_eq!(check_against(created_again).await.0, Verdict::Fail);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_without_an_answer_ends_the_check() {
+        let finding = check(&silent_cluster(|_| None).leases, "n", "own").await;
+        let expected = "cannot read the Lease own in namespace n: no answer within 5s";
+        assert_eq!((finding.verdict, finding.message.as_str()), (Verdict::Unknown, expected));
     }
 
     async fn check_against(lease: impl Fn() -> Option<Value> + Send + Sync + 'static) -> (Verdict, String) {

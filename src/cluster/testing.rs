@@ -25,6 +25,15 @@ pub(crate) type Requests = Arc<Mutex<Vec<Sent>>>;
 /// A cluster with the namespace `n`. `answer` returns the status code and the body for a request; without an answer,
 /// the server knows no such object.
 pub(crate) fn cluster(answer: impl Fn(&Sent) -> Option<(u16, Value)> + Send + Sync + 'static) -> (Cluster, Requests) {
+    build(move |sent| Some(answer(sent).unwrap_or_else(|| failure(404))))
+}
+
+/// A cluster whose server never answers a request for which `answer` returns nothing.
+pub(crate) fn silent_cluster(answer: impl Fn(&Sent) -> Option<(u16, Value)> + Send + Sync + 'static) -> Cluster {
+    build(answer).0
+}
+
+fn build(answer: impl Fn(&Sent) -> Option<(u16, Value)> + Send + Sync + 'static) -> (Cluster, Requests) {
     let (answer, requests) = (Arc::new(answer), Requests::default());
     let received = Arc::clone(&requests);
     let server = tower::service_fn(move |request: Request<Body>| {
@@ -33,8 +42,9 @@ pub(crate) fn cluster(answer: impl Fn(&Sent) -> Option<(u16, Value)> + Send + Sy
             let (method, path) = (request.method().clone(), request.uri().to_string());
             let body = request.into_body().collect_bytes().await.unwrap();
             let sent = Sent { method, path, body: serde_json::from_slice(&body).unwrap_or_default() };
-            let (code, body) = answer(&sent).unwrap_or_else(|| failure(404));
+            let answer = answer(&sent);
             received.lock().unwrap().push(sent);
+            let Some((code, body)) = answer else { return std::future::pending().await };
             let body = Body::from(body.to_string().into_bytes());
             Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
         }

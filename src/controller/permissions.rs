@@ -366,8 +366,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_review_without_a_verdict_allows_nothing() {
-        let (client, _) = server(|_| Value::Null);
-        assert_eq!(missing(&client, &Subject::Own, &requirements()).await.unwrap().len(), 5);
+        assert_eq!(missing(&server(|_| Value::Null).0, &Subject::Own, &requirements()).await.unwrap().len(), 5);
     }
 
     #[tokio::test(start_paused = true)]
@@ -390,6 +389,8 @@ mod tests {
             tokio::time::sleep(PAUSE_WHILE_MISSING * 23 + Duration::from_secs(4)).await;
             let checks = reviewed.lock().unwrap().len() / 18;
             assert_eq!((checks, health.readiness().ready), (most, most == 1));
+            let listed = health.readiness().checks[0].message.iter().flat_map(|text| text.split("; ")).count();
+            assert_eq!(listed, if most == 1 { 0 } else { 5 });
             forbidden.notify_one();
             tokio::time::sleep(PAUSE_WHILE_MISSING).await;
             assert_eq!(reviewed.lock().unwrap().len() / 18, checks + 1, "the denial brings the check forward");

@@ -40,11 +40,8 @@ pub(super) async fn read(cluster: &Cluster, name: &str, watch: Option<Duration>)
     Ok(Scene {
         namespace: cluster.namespace.clone(),
         name: name.to_owned(),
-        watched_for: if observed.is_some() && is_in_term(record.as_ref()) {
-            now.moment.since(sent)
-        } else {
-            Duration::ZERO
-        },
+        // With such a limit, the command has read the Lease once.
+        watched_for: if watch == Some(Duration::ZERO) { Duration::ZERO } else { now.moment.since(sent) },
         lease,
         candidates,
         observed,

@@ -50,6 +50,23 @@ fn control_characters_in_objects_are_escaped_and_nothing_panics() {
     assert!(!text.contains(strange), "{text:?}");
 }
 
+#[test]
+fn electors_are_simulated_for_at_most_a_hundred_candidates() {
+    let candidates: Vec<_> =
+        (0..=100).map(|number| json!({ "name": format!("w{number}"), "version": "1.0" })).collect();
+    let annotations = json!({ "hustings.io/session": "s/1/15", "hustings.io/token": "7" });
+    let input = json!({
+        "lease": {
+            "metadata": { "annotations": annotations },
+            "spec": { "holderIdentity": "w0", "leaseDurationSeconds": 15, "leaseTransitions": 1 },
+        },
+        "candidates": candidates,
+        "controllers": [],
+    });
+    let sentences = explain(&scene(&input)).prospect.sentences.join(" ");
+    assert!(sentences.contains("the controller would grant the Lease to w1."), "{sentences}");
+}
+
 fn scene(input: &Value) -> Scene {
     let at = time(input["at"].as_str().unwrap_or("2026-01-02T03:05:00Z"));
     let lease = input.get("lease").map(|lease| {

@@ -146,7 +146,12 @@ fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
     // Without pings there is no election to close.
     let is_window = matches!(timer, Timer::PingWindow | Timer::ElectionWindow);
     let timer = if is_window && situation.present.pings.is_empty() { Timer::Requeue } else { timer };
-    let meaning = match timer {
+    Some(within(CONTROLLER, timer.as_str(), after, meaning(timer)?.to_owned()))
+}
+
+/// What the controller does when this timer ends; `None` if another wait covers it, or if it concerns no election.
+const fn meaning(timer: Timer) -> Option<&'static str> {
+    Some(match timer {
         Timer::Requeue => "The controller decides again at the latest, even if it observes nothing.",
         Timer::PingWindow | Timer::ElectionWindow => {
             "The controller closes the election: later answers to its pings do not count."
@@ -158,10 +163,8 @@ fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
         Timer::Validity => "The controller pings a candidate without an owner.",
         Timer::Evidence => "The controller reads the Pod of the holder, if it is silent then.",
         Timer::Retry => "The controller repeats a request that failed.",
-        // The waits above cover these, or they concern no election.
         Timer::Expiry | Timer::EarlyPings | Timer::DampingEnd | Timer::ActEnd | Timer::StatusRest => return None,
-    };
-    Some(within(CONTROLLER, timer.as_str(), after, meaning.to_owned()))
+    })
 }
 
 fn within(of: &'static str, timer: &'static str, duration: Duration, meaning: String) -> Wait {
@@ -172,4 +175,31 @@ fn within(of: &'static str, timer: &'static str, duration: Duration, meaning: St
 
 fn at(timer: &'static str, until: WireTime, meaning: String) -> Wait {
     Wait { of: CONTROLLER, timer, within_seconds: None, until: Some(until.to_string()), meaning }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_timer_of_an_election_has_its_own_meaning() {
+        for (timer, expected) in [
+            (Timer::Settling, "waits for candidates that start at the same time."),
+            (Timer::RepeatedPing, "pings the preferred holder again."),
+            (Timer::IgnoredRequest, "An event reports that the holder ignores the request to hand over."),
+            (Timer::UnlabelledLease, "reads the Lease again, which has no label."),
+            (Timer::Validity, "pings a candidate without an owner."),
+            (Timer::Evidence, "reads the Pod of the holder, if it is silent then."),
+            (Timer::Retry, "repeats a request that failed."),
+            (Timer::Requeue, "decides again at the latest, even if it observes nothing."),
+            (Timer::PingWindow, "closes the election: later answers to its pings do not count."),
+            (Timer::ElectionWindow, "closes the election: later answers to its pings do not count."),
+        ] {
+            let meaning = meaning(timer).unwrap();
+            assert_eq!(meaning.strip_prefix("The controller ").unwrap_or(meaning), expected);
+        }
+        for timer in [Timer::Expiry, Timer::EarlyPings, Timer::DampingEnd, Timer::ActEnd, Timer::StatusRest] {
+            assert_eq!(meaning(timer), None, "{timer:?}");
+        }
+    }
 }

@@ -36,7 +36,9 @@ mod tests {
         for (millis, text) in [(0, "0 s"), (41, "0 s"), (2_500, "2.5 s"), (15_015, "15 s"), (90_600, "91 s")] {
             assert_eq!(duration(Duration::from_millis(millis)), text);
         }
-        assert_eq!(duration(Duration::from_secs(3_603)), "60 min");
+        for (seconds, text) in [(119, "119 s"), (120, "2 min"), (3_603, "60 min")] {
+            assert_eq!(duration(Duration::from_secs(seconds)), text);
+        }
         let names = |count: usize| (0..count).map(|index| format!("w{index}")).collect::<Vec<_>>();
         assert_eq!(list(&names(0)), "");
         assert_eq!(list(&names(3)), "w0, w1 and w2");

@@ -39,9 +39,8 @@ fn table(terms: &[TermRow], now: WireTime) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["TERM", "HOLDER", "SINCE", "UNTIL", "DURATION", "GAP BEFORE", "ENDED"]);
-    for (index, term) in terms.iter().enumerate() {
-        let until = term.until.map(|until| until.0).or_else(|| (index == 0 && term.ending.is_none()).then_some(now));
-        let duration = term.since.zip(until).map(|(since, until)| length(since.0.until(until)));
+    for term in terms {
+        let duration = term.since.zip(term.until(now)).map(|(since, until)| length(since.0.until(until)));
         let cells = [
             term.number.map_or_else(dash, |number| number.to_string()),
             term.holder.clone(),
@@ -78,7 +77,7 @@ pub(super) fn length(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::model::{Cause, Ending, History, LeaseRecord, PastTerm};
+    use hustings_core::model::{Cause, Ending, History, LeaseRecord, PastTerm, SessionMark};
 
     use super::super::events::Start;
     use super::*;
@@ -129,5 +128,33 @@ the annotation hustings.io/history has a line that does not parse: \"web-\\u{1b}
         assert!(text(&released).starts_with("Lease l in namespace n: no holder for 5.0s\n"), "{}", text(&released));
         assert!(text(&released).contains("released (connection closed)"));
         assert_eq!(text(&LeaseRecord::default()), "Lease l in namespace n\n\nno terms are known\n");
+    }
+
+    #[test]
+    fn a_term_that_only_an_event_reports_has_no_known_end() {
+        let events = [Start { holder: "a".to_owned(), at: at(0) }];
+        let expected = "\
+Lease l in namespace n
+
+\x20TERM  HOLDER  SINCE                     UNTIL  DURATION  GAP BEFORE  ENDED
+\x20-     a       2026-11-24T19:46:07.000Z  -      -         -           from an event
+";
+        let terms = PastTerms::new("n", "l", &LeaseRecord::default(), &events);
+        assert_eq!(render(&terms, at(15), 80, Styles::none()), expected);
+    }
+
+    #[test]
+    fn the_reason_for_a_hand_over_is_shown_in_words() {
+        let asked = LeaseRecord {
+            holder: Some("a".to_owned()),
+            preferred_holder: Some("b".to_owned()),
+            acquire_time: Some(at(0)),
+            session: SessionMark::read(Some("s/1/15")),
+            ..LeaseRecord::default()
+        };
+        let history = asked.history_with_request(&History::new(), Some(Cause::BetterCandidate));
+        let terms = PastTerms::new("n", "l", &LeaseRecord { history, ..asked }, &[]);
+        let first = "Lease l in namespace n: the holder is asked to hand over (better candidate)\n";
+        assert!(render(&terms, at(15), 0, Styles::none()).starts_with(first));
     }
 }

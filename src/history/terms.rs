@@ -102,6 +102,12 @@ fn older(events: &[Start], oldest_recorded: Option<WireTime>) -> Vec<TermRow> {
 }
 
 impl TermRow {
+    /// The end of the term, or `now` while it runs; `None` if the end is unknown.
+    pub(super) fn until(&self, now: WireTime) -> Option<WireTime> {
+        let is_running = self.source == Source::Lease;
+        self.until.map(|until| until.0).or_else(|| is_running.then_some(now))
+    }
+
     fn running(record: &LeaseRecord, holder: &str) -> Self {
         let is_grant = record.is_untaken_grant();
         Self {

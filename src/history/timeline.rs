@@ -31,9 +31,8 @@ struct Bar {
 pub(super) fn render(terms: &[TermRow], now: WireTime, width: usize, styles: Styles) -> String {
     let mut holders: Vec<&str> = Vec::new();
     let mut bars = Vec::new();
-    for (index, term) in terms.iter().enumerate() {
-        let until = term.until.map(|until| until.0).or_else(|| (index == 0 && term.ending.is_none()).then_some(now));
-        let Some((since, until)) = term.since.map(|since| since.0).zip(until) else { continue };
+    for term in terms {
+        let Some((since, until)) = term.since.map(|since| since.0).zip(term.until(now)) else { continue };
         let place = holders.iter().position(|holder| *holder == term.holder).unwrap_or_else(|| {
             holders.push(&term.holder);
             holders.len() - 1
@@ -102,6 +101,8 @@ mod tests {
     #[test]
     fn the_newest_holder_has_the_first_letter_and_a_gap_is_visible() {
         assert_eq!(bar(&[("a", 0, 50), ("b", 50, 100)], 20), "BBBBBBBBBBAAAAAAAAAA\nthe last 1m 40s: A b, B a\n\n");
+        // A column of five seconds shows a gap of one second.
+        assert!(bar(&[("a", 0, 49), ("b", 50, 100)], 20).starts_with("BBBBBBBBBB.AAAAAAAAA\n"));
         assert_eq!(
             bar(&[("a", 0, 48), ("b", 50, 80)], 20),
             "BBBBBBBBBB.AAAAA....\nthe last 1m 40s: A b, B a, . no holder\n\n"

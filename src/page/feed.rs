@@ -148,7 +148,6 @@ impl Feed {
     pub(super) async fn wait(&self, position: &mut Position, limit: usize) -> Batch {
         let mut newest = self.newest.subscribe();
         loop {
-            newest.mark_unchanged();
             if let Some(batch) = self.next(position, limit) {
                 return batch;
             }
@@ -322,6 +321,9 @@ mod tests {
         put(&feed, "a", 1);
         assert!(feed.next(&mut reader, 4).unwrap().controller.is_none(), "it has not changed");
         assert!(feed.next(&mut Position::default(), 4).unwrap().controller.is_some());
+        put(&feed, "b", 1);
+        feed.put_controller(&json!({ "leads": true }));
+        assert!(feed.next(&mut Position::default(), 1).unwrap().controller.is_some(), "although there is more");
     }
 
     #[test]

@@ -112,3 +112,21 @@ fn plain() -> Table {
 fn trimmed(table: &Table) -> String {
     table.lines().map(|line| format!(" {}", line.trim_end())).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::Term;
+
+    #[test]
+    fn a_summary_without_a_gap_and_without_an_end_says_so() {
+        let term = Term { holder: "a".to_owned(), version: "1.1".to_owned(), from_seconds: 0.0, until_seconds: None };
+        let outcome = Outcome { terms: vec![term], ..Outcome::default() };
+        let expected = format!(
+            "The upgrade does not end within {}.\nThe leader does not change.\nAt every moment a replica leads.\n\
+             No replica leads beside a live one of an older version.",
+            seconds(LIMIT.as_secs_f64())
+        );
+        assert_eq!(summary(&outcome), expected);
+    }
+}

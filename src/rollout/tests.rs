@@ -7,7 +7,7 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::WireTime;
 use serde_json::{Value, json};
 
-use super::{cluster, render, simulate};
+use super::{Config, after_crash, cluster, render, simulate, upgrade};
 use crate::cli::{Mistakes, Task, parse};
 use crate::terminal::Styles;
 
@@ -75,4 +75,26 @@ fn candidate(input: &Value) -> ReadCandidate {
         object["metadata"]["annotations"] = json!({ "hustings.io/exclude": exclude });
     }
     ReadCandidate::from_json(object)
+}
+
+#[test]
+fn a_hundred_replicas_are_simulated_and_no_more() {
+    let read = |replicas: &str| {
+        let line = format!("hustings rollout --from=1.35 --to=1.36 --replicas={replicas}");
+        let Task::Rollout(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { unreachable!() };
+        let mut mistakes = Mistakes::default();
+        let config = flags.read(&mut mistakes);
+        mistakes.accept(config).unwrap()
+    };
+    assert_eq!(upgrade(&read("100"), None, WALL).unwrap().group.replicas.len(), 100);
+    let beyond = Config { replicas: Some(101), ..read("100") };
+    let error = upgrade(&beyond, None, WALL).err().unwrap();
+    assert_eq!(error.hint(), "pass --replicas 100, or fewer");
+}
+
+#[test]
+fn the_death_of_no_holder_has_no_successor() {
+    let free = json!({ "metadata": { "name": "web" }, "spec": { "holderIdentity": "", "leaseDurationSeconds": 15 } });
+    let candidates = ["a", "b"].map(|name| candidate(&json!({ "name": name, "version": "1.35.0" })));
+    assert_eq!(after_crash("web", &ReadLease::from_json(free), &candidates, WALL), None);
 }

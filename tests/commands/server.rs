@@ -13,7 +13,7 @@
 //! - `effects`: after the first write to the object `after`, a merge patch `patch` changes the object `of`.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Output, Stdio};
@@ -24,6 +24,7 @@ use axum::body::to_bytes;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use http::header::USER_AGENT;
 use hustings_controlplane::PATIENCE;
 use regex::Regex;
 use rustix::process::{Pid, Signal, kill_process};
@@ -44,6 +45,8 @@ struct Store {
     behaviour: Value,
     version: u64,
     writes: Vec<String>,
+    /// The programs that have sent requests, as their User-Agent headers name them.
+    agents: BTreeSet<String>,
 }
 
 type Shared = Arc<Mutex<Store>>;
@@ -133,6 +136,11 @@ impl Server {
         std::mem::take(&mut self.store().writes)
     }
 
+    /// The programs that have sent requests since the last call.
+    pub(crate) fn take_agents(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.store().agents)
+    }
+
     fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap()
     }
@@ -152,7 +160,9 @@ async fn answer(State(store): State<Shared>, request: Request) -> Response {
     let body = to_bytes(body, LONGEST_BODY).await.unwrap();
     let body = serde_json::from_slice(&body).unwrap_or_default();
     let Query(query) = Query::try_from_uri(&head.uri).unwrap();
-    let (code, body) = store.lock().unwrap().answer(head.method.as_str(), head.uri.path(), &query, &body);
+    let mut store = store.lock().unwrap();
+    store.agents.insert(head.headers[USER_AGENT].to_str().unwrap().to_owned());
+    let (code, body) = store.answer(head.method.as_str(), head.uri.path(), &query, &body);
     (StatusCode::from_u16(code).unwrap(), Json(body)).into_response()
 }
 

@@ -199,6 +199,8 @@ pub(crate) mod tests {
         assert!(Instance::new(Some(&pod), Some(&"a".repeat(63)), "n/l", "ff").lock.is_some());
         for odd in ["", "a.b", "a/b", &"a".repeat(64)] {
             assert_eq!(Instance::new(Some(odd), None, "n/l", "ff").session, "ff", "{odd:?}");
+            let error = Instance::locked(odd, "web", "n/l", "ff", None).err().unwrap();
+            assert_eq!(error.to_string(), format!("{odd:?} is not a valid pod UID or container name"));
         }
     }
 

@@ -160,16 +160,16 @@ fn refuses_to_stream<T>(event: &Result<T, Error>) -> bool {
 
 /// Why a watch failed, and its remedy.
 fn reason(error: &Error, resource: &str, namespace: &str) -> String {
-    let (verb, cause) = match error {
-        Error::InitialListFailed(kube::Error::Api(status)) => ("list", Some(status)),
-        Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchError(status) => ("watch", Some(status)),
-        _ => ("watch", None),
+    let (verb, status) = match error {
+        Error::InitialListFailed(kube::Error::Api(status)) => ("list", status),
+        Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchError(status) => ("watch", status),
+        _ => return with_causes(error),
     };
-    match cause {
-        Some(status) if lacks_right(status) => not_allowed(verb, resource, namespace),
+    if lacks_right(status) {
+        not_allowed(verb, resource, namespace)
+    } else {
         // The whole Status would take three lines, of which only one matters.
-        Some(status) => format!("{} ({})", status.message, status.code),
-        None => with_causes(error),
+        format!("{} ({})", status.message, status.code)
     }
 }
 

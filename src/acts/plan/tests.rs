@@ -75,6 +75,19 @@ fn each_act_changes_its_own_annotations_on_the_version_that_was_read() {
 }
 
 #[test]
+fn a_lease_with_candidates_may_be_paused_before_its_first_election() {
+    let mut first = scene(&json!({}));
+    let lease = json!({
+        "metadata": { "name": "l", "namespace": "n", "uid": "u", "resourceVersion": "9" },
+        "spec": { "holderIdentity": "other", "leaseDurationSeconds": 15, "leaseTransitions": 1 },
+    });
+    first.lease = ReadLease::from_json(lease);
+    assert!(plan(&first, &LeaseAct::Pause(None), ADA, WALL).is_ok());
+    first.candidates.clear();
+    assert!(plan(&first, &LeaseAct::Pause(None), ADA, WALL).is_err());
+}
+
+#[test]
 fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
     let plain = || scene(&json!({}));
     let excluded = || {
@@ -109,6 +122,7 @@ fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
         (direct(&json!({})), transfer("any"), "no list of replicas", "--to"),
         (direct(&json!({})), LeaseAct::Pause(Some(HOUR)), "direct mode", "without --for"),
         (keys(), transfer("web-1"), "preference keys", "keys"),
+        (plain(), LeaseAct::Pause(Some(End::After(Duration::ZERO))), "--for 0s ends at once", "such as 30m"),
     ];
     for (scene, act, message, hint) in cases {
         let error = plan(&scene, &act, ADA, WALL).expect_err(message);

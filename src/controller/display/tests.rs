@@ -5,6 +5,7 @@ use hustings_core::election::{Config, Observation, Source, Unheld};
 use hustings_core::model::{CandidateKey, Evidence, NativeFields, WireTime};
 use serde_json::{Value, json};
 
+mod past;
 mod problems;
 
 use super::*;

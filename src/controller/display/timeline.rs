@@ -233,4 +233,27 @@ mod tests {
         }
         assert_eq!(timeline.spans().len(), MOST_SPANS);
     }
+
+    #[test]
+    fn each_cause_of_a_gap_has_its_own_words() {
+        use Evidence::{ContainerTerminated, NodeOutOfService};
+        for (cause, expected) in [
+            (Unheld::New.into(), "no holder before"),
+            (Unheld::Released.into(), "the holder released the Lease"),
+            (Unheld::ConnectionClosed.into(), "the connection of the holder's program closed"),
+            (Unheld::Panicked.into(), "the work of the holder panicked"),
+            (Unheld::WorkEnded.into(), "the work of the holder ended"),
+            (Cause::HandedOver, "the holder handed over"),
+            (Unheld::Lapsed.into(), "the holder stopped renewing"),
+            (Unheld::ProvenDead(ContainerTerminated).into(), "the holder's container had terminated"),
+            (Unheld::ProvenDead(NodeOutOfService).into(), "the holder's node is out of service"),
+            (Cause::Replaced, "the holder was replaced"),
+            (Unheld::GrantNotTakenUp.into(), "the elected candidate did not take up its grant"),
+            (Unheld::Missing.into(), "the Lease does not exist"),
+            (Cause::OnHold, "the Lease is on hold"),
+            (Cause::Recorded(Ending::Expired), &*Ending::Expired.to_string()),
+        ] {
+            assert_eq!(cause.to_string(), expected);
+        }
+    }
 }

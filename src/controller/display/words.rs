@@ -59,3 +59,49 @@ pub(super) fn exclusion(record: &CandidateRecord, wall: WireTime) -> Option<ActV
         asked_by: record.acts.asked_by.as_deref().map(visible),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::election::Unheld;
+    use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Moment, Transfer};
+
+    use super::*;
+
+    const NOW: WireTime = WireTime::from_micros(1_000_000);
+
+    #[test]
+    fn a_vacancy_is_shown_with_its_cause() {
+        let since = Moment::from_micros(0);
+        let (cause, hold) = (Unheld::Released, Hold::Pause("works".to_owned()));
+        let no_candidate = "No candidate leads: the holder released the Lease.";
+        for (verdict, expected) in [
+            (LeaseVerdict::Unheld { since, cause }, no_candidate),
+            (LeaseVerdict::NoLiveCandidate { since, cause }, no_candidate),
+            (LeaseVerdict::Reserved { until: since }, "The Lease names no holder, but a process may still rely on it."),
+            (LeaseVerdict::OnHold { since, hold: hold.clone() }, &*Event::OnHold(hold).to_string()),
+            (LeaseVerdict::Unread, ""),
+        ] {
+            assert_eq!(vacancy(&verdict), expected);
+        }
+    }
+
+    #[test]
+    fn acts_are_shown_with_their_kind_and_their_end() {
+        let transfer = Some(Transfer::To("web-1".to_owned()));
+        let acts = LeaseActs { transfer, asked_by: Some("kim".to_owned()), ..LeaseActs::default() };
+        let record = LeaseRecord { acts, ..LeaseRecord::default() };
+        let shown: Vec<_> = acts_on_lease(&record, NOW).collect();
+        assert_eq!((shown.len(), shown[0].act, &*shown[0].text, shown[0].until), (1, "transfer", "web-1", None));
+        assert_eq!(shown[0].asked_by.as_deref(), Some("kim"));
+
+        let until = NOW.after(std::time::Duration::from_secs(1));
+        for (reason, expected) in [("drain", "web-0: drain"), ("", "web-0")] {
+            let exclude = Some(Annotation::Valid(Exclusion { until, reason: reason.to_owned() }));
+            let acts = CandidateActs { exclude, ..CandidateActs::default() };
+            let record = CandidateRecord { name: "web-0".to_owned(), acts, ..CandidateRecord::default() };
+            let shown = exclusion(&record, NOW).unwrap();
+            assert_eq!((shown.act, &*shown.text, shown.until), ("exclude", expected, Some(MicroTime(until))));
+            assert!(exclusion(&record, until).is_none());
+        }
+    }
+}

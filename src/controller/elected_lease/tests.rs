@@ -172,6 +172,8 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
         lease_of("b", Some("open"), 0),
         // The grant is taken up by a write without a token.
         lease_of("b", None, 0),
+        // Another candidate writes without a grant and without a token.
+        lease_of("a", None, 0),
     ]) {
         let record = LeaseRecord { resource_version: version, ..record };
         let observation = Observation::Lease { record, source: Source::Watch };
@@ -193,6 +195,7 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
         (None, 1),
         (None, 1),
         began("b", 1),
+        began("a", 1),
     ];
     assert_eq!(shown, expected);
 }
@@ -263,4 +266,20 @@ fn a_lease_without_candidates_has_no_gap() {
         lease.update(at(6).moment, &unheld, &metrics);
         assert_eq!(lease.unheld_since(), expected);
     }
+}
+
+#[test]
+fn a_decision_that_finds_no_candidate_counts_as_an_election_without_a_result() {
+    let metrics = Metrics::new().0;
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
+    let metadata = json!({ "namespace": "n", "name": "a", "uid": "a", "resourceVersion": "1" });
+    let spec = json!({ "leaseName": "l", "binaryVersion": "latest", "emulationVersion": "1.0.0" });
+    let invalid = ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
+    lease.observe_candidate(at(0), invalid.into(), None);
+    let free = LeaseRecord { holder: None, ..lease_of("", Some("open"), 2) };
+    lease.observe(at(0), Observation::Lease { record: free, source: Source::Watch }, None);
+    for now in 0..20 {
+        lease.decide(at(now), &metrics);
+    }
+    assert!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get() > 0);
 }

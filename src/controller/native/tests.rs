@@ -191,3 +191,18 @@ async fn the_right_to_elect_counts_from_the_sending_of_the_last_renewal() {
     let expected = Duration::from_secs(45)..Duration::from_secs(45) + Duration::from_secs(4);
     assert!(expected.contains(&lasted), "{lasted:?}");
 }
+
+#[test]
+fn each_elector_of_native_candidates_has_its_own_words() {
+    use NativeElector::{Hustings, Nobody, Other, Unknown};
+    let lease = format!("Lease {NAMESPACE}/{LEASE}");
+    for (elector, expected) in [
+        (Unknown, format!("it is unknown who elects native candidates by {lease}")),
+        (Nobody, "the leading controller elects native candidates".to_owned()),
+        (Hustings("h".into()), "h stands in and elects native candidates after a wait".to_owned()),
+        (Other("k".into()), "k elects native candidates, and Hustings leaves them alone".to_owned()),
+    ] {
+        assert_eq!(sentence(&elector, false), expected);
+        assert_eq!(sentence(&elector, true), "this controller elects native candidates");
+    }
+}

@@ -127,11 +127,12 @@ async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_crd_is_reported_by_name_until_it_is_installed() {
-    let (mut events, health, _) = start(server(&[status(404), status(404), list(&[]), status(410)]));
+    let (mut events, health, metrics) = start(server(&[status(404), status(404), list(&[]), status(410)]));
     tokio::time::sleep(Duration::from_millis(1)).await;
     let message = |health: &Health, name: &str| {
         health.readiness().checks.into_iter().find(|check| check.name == name).unwrap().message
     };
+    assert_eq!(metrics.watch_failures.get_or_create(&Resource::Candidates.label()).get(), 1);
     assert!(message(&health, "crd").unwrap().contains("hustings crds | kubectl apply -f -"));
     let expected = "the resource leasecandidates.hustings.io is not known to the server";
     assert_eq!(message(&health, "leasecandidates").as_deref(), Some(expected));
@@ -228,7 +229,8 @@ async fn the_objects_stay_known_while_the_server_cannot_be_listed() {
     let (mut events, health, metrics) = start(server(&[list(&["a"]), status(410), status(500)]));
     while !matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)) {}
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert!(!health.readiness().ready);
+    let readiness = health.readiness();
+    assert!(!readiness.ready && readiness.checks.iter().any(|check| check.message.as_deref() == Some("m (500)")));
     assert_eq!(known(&metrics), 1);
     assert!(events.try_recv().is_err(), "the object may still exist");
 }

@@ -172,6 +172,8 @@ async fn the_number_of_streams_is_limited_and_a_closed_one_makes_room() {
     let refused = ask(&router, "/ui/events", &[]).await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(refused.headers().contains_key(header::RETRY_AFTER));
+    let body = axum::body::to_bytes(refused.into_body(), 1 << 10).await.unwrap();
+    assert!(String::from_utf8_lossy(&body).contains("too many open pages: close one, or retry later"));
     assert_eq!(ask(&router, "/ui/", &[]).await.status(), StatusCode::OK, "other requests are served");
     open.pop();
     assert_eq!(ask(&router, "/ui/events", &[]).await.status(), StatusCode::OK);

@@ -98,6 +98,10 @@ mod tests {
         assert!(leadership.is_leader());
         let change = leadership.holder_changes().boxed().next().await.unwrap();
         assert_eq!((change.former, change.holder.as_str()), (None, leadership.identity()));
+        term.resign();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!((leadership.holder(), leadership.is_leader()), (None, false));
+        assert_eq!(leadership.wait_until_leader().await.unwrap().number, 2);
         campaign.stop().await.unwrap();
         assert!(!leadership.is_leader() && leadership.has_ended());
         assert_eq!(store.lease("n", "l"), None);

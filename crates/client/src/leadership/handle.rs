@@ -164,8 +164,6 @@ impl Leadership {
     pub(crate) async fn next_term(&self, former: Option<&Term>) -> Option<Term> {
         let (mut views, mut validity) = (self.views.clone(), self.validity.clone());
         loop {
-            // Mark before reading, so that no later change is missed.
-            validity.mark_unchanged();
             let view = views.borrow_and_update().clone();
             if view.ended {
                 return None;

@@ -52,9 +52,7 @@ impl Leadership {
     pub(crate) async fn wait_for_write(&self, deadline: Duration, within: Option<&Term>) -> Option<TermWrite> {
         let (mut views, mut validity) = (self.views.clone(), self.validity.clone());
         loop {
-            // From here on no change is missed.
             let has_ended = views.borrow_and_update().ended;
-            validity.mark_unchanged();
             let write = self.begin_write(deadline, within);
             if write.is_some() || has_ended || within.is_some_and(Term::is_over) {
                 return write;

@@ -123,15 +123,20 @@ fn bounded<C>(mut connector: TimeoutConnector<C>, config: &Config) -> TimeoutCon
 pub(crate) fn user_agent() -> HeaderValue {
     static USER_AGENT: OnceLock<HeaderValue> = OnceLock::new();
     let name = || {
-        let library = concat!("hustings-client/", env!("CARGO_PKG_VERSION"));
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy).unwrap_or_default();
-        // A product of RFC 9110 is a token.
-        let program = program.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.', "-");
-        HeaderValue::from_str(format!("{program} {library}").trim_start())
-            .unwrap_or_else(|_| HeaderValue::from_static(library))
+        user_agent_of(&program)
     };
     USER_AGENT.get_or_init(name).clone()
+}
+
+/// The user agent of the program with this file name.
+fn user_agent_of(program: &str) -> HeaderValue {
+    let library = concat!("hustings-client/", env!("CARGO_PKG_VERSION"));
+    // A product of RFC 9110 is a token.
+    let program = program.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.', "-");
+    HeaderValue::from_str(format!("{program} {library}").trim_start())
+        .unwrap_or_else(|_| HeaderValue::from_static(library))
 }
 
 /// Returns a client like `client` that adds the library's user agent to its requests. A user agent of the client itself

@@ -334,6 +334,17 @@ fn a_failed_watch_is_reported_with_its_remedy() {
         (Error::WatchStartFailed(kube::Error::Api(denied())), grant("watch")),
         (Error::WatchError(denied()), grant("watch")),
         (Error::WatchError(status(403, "by a webhook")), "by a webhook (403)".to_owned()),
+        (
+            Error::WatchError(
+                kube::core::Status {
+                    code: 422,
+                    ..kube::core::Status::failure(r#"field "a" cannot be empty"#, "Invalid")
+                }
+                .boxed(),
+            ),
+            r#"field "a" cannot be empty (422)"#.to_owned(),
+        ),
+        (Error::NoResourceVersion, Error::NoResourceVersion.to_string()),
     ] {
         assert_eq!(reason(&error, "leases.coordination.k8s.io", "n"), expected);
     }
@@ -350,6 +361,28 @@ async fn each_other_failure_of_a_watch_is_a_warning_and_a_repeated_one_only_once
         last.log(reason.to_owned(), "leases", "n/l");
         let line = format!(r#"{level} watch failed, trying again resource="leases" what="n/l" reason="{reason}""#);
         assert_eq!(log.take(), line);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_a_watch_names_the_resource_and_what_is_watched() {
+    let (log, _guard) = Log::begin();
+    let server = || {
+        let refusal = json!({ "kind": "Status", "status": "Failure", "message": "no", "code": 403 }).to_string();
+        let answer = move |_: Request<Body>| {
+            let response = Response::builder().status(403).body(Body::from(refusal.clone().into_bytes()));
+            std::future::ready(Ok::<_, Infallible>(response.unwrap()))
+        };
+        Client::new(tower::service_fn(answer), "n")
+    };
+    let object = watch_object::<ReadLease>(server(), "n", "l", 0).map(drop).boxed();
+    let all = watch_namespace::<ReadLease>(server(), "n").map(drop).boxed();
+    for (watch, what) in [(object, "n/l"), (all, "namespace n")] {
+        let mut watch = watch;
+        assert!(timeout(Duration::from_secs(1), watch.next()).await.is_err(), "no event");
+        let what = format!(r#"resource="leases.coordination.k8s.io" what="{what}" reason="no (403)""#);
+        let logged = log.take();
+        assert!(logged.contains(&what), "{logged}");
     }
 }
 

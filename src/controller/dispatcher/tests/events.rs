@@ -75,3 +75,22 @@ async fn only_the_leading_controller_reports_a_hand_over_that_nobody_asked_for()
         assert_eq!(reported, usize::from(leads));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leading_controller_reports_that_a_candidate_has_taken_up_its_grant() {
+    for leads in [true, false] {
+        let mut dispatcher = dispatcher(leads);
+        let events = record_events(&mut dispatcher);
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        let granted = LeaseRecord { session: SessionMark::Open, ..*held_lease() };
+        let held = LeaseRecord { resource_version: 7, ..*held_lease() };
+        for record in [granted, held] {
+            dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Box::new(record)));
+        }
+        tokio::time::sleep(5 * TICK).await;
+        let events = events.lock().unwrap();
+        let reported = events.iter().filter(|event| event.contains("a became leader")).count();
+        assert_eq!(reported, usize::from(leads));
+        assert!(events.iter().all(|event| event.contains(r#""reportingController":"hustings-controller""#)));
+    }
+}

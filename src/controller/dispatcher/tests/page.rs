@@ -77,3 +77,20 @@ async fn the_page_of_a_standby_shows_that_a_holder_has_become_silent() {
     dispatcher.publish();
     assert!(is_silent());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_page_of_a_standby_shows_each_change_that_a_watch_reports() {
+    let (mut dispatcher, page) = (dispatcher(false), Page::new());
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    list_all(&mut dispatcher);
+    for (event, expected) in [
+        (WatchEvent::Candidate(key("a"), candidate("l")), r#""holder":null"#),
+        (WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()), r#""holder":"a""#),
+        (WatchEvent::CandidateRemoved(key("a")), r#""candidates":[]"#),
+    ] {
+        dispatcher.publish();
+        dispatcher.handle(event);
+        dispatcher.publish();
+        assert!(page.shown().0[0].contains(expected), "{expected}: {:?}", page.shown().0);
+    }
+}

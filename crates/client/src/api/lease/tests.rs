@@ -291,3 +291,13 @@ fn a_lease_has_its_kind_its_metadata_and_the_reason_of_its_last_election() {
     assert_eq!((&*ReadLease::kind(&()), read.meta().name.as_deref()), ("Lease", Some("l")));
     assert_eq!((read.reason(), ReadLease::from_json(lease()).reason()), (Some("Why."), None));
 }
+
+#[test]
+fn a_strategy_beside_a_holder_that_may_be_null_empties_the_holder_and_a_grant_names_it() {
+    let free = LeaseRecord { holder: None, ..ReadLease::from_json(lease()).record };
+    let strategy = || Set::To("OldestEmulationVersion".to_owned());
+    for (holder, expected) in [(Set::Keep, json!("")), (Set::To("c".to_owned()), json!("c"))] {
+        let write = LeaseWrite { holder, strategy: strategy(), ..LeaseWrite::new(Purpose::Grant, &free) };
+        assert_eq!(lease_patch(&write, &free)["spec"]["holderIdentity"], expected);
+    }
+}

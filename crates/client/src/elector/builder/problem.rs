@@ -72,9 +72,6 @@ pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
         Inadmissible::EmulationVersion(text) => {
             format!("emulation version {text:?} is not a semantic version: use one such as 1.4.0")
         }
-        Inadmissible::EmulationVersionMissing => {
-            "strategy OldestEmulationVersion requires an emulation version: set one".to_owned()
-        }
         Inadmissible::EmulationAboveBinary { emulation, binary } => {
             format!("emulation version {emulation} is above binary version {binary}: lower it, or raise the latter")
         }
@@ -82,8 +79,8 @@ pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
             format!("strategy {text:?} is unknown: use OldestEmulationVersion or a qualified name (domain/Name)")
         }
         Inadmissible::Priority(priority) => format!("priority {priority} is negative: use 0 or more"),
-        // Only an election knows the other candidates.
-        Inadmissible::Namesake | Inadmissible::RenewTimeMissing => return None,
+        // The emulation version defaults to the binary version, and only an election knows the other candidates.
+        Inadmissible::EmulationVersionMissing | Inadmissible::Namesake | Inadmissible::RenewTimeMissing => return None,
     };
     Some(Problem::Candidate(message))
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use self::world::Process;
 use super::*;
 use crate::clock::Clock;
-use crate::testing::MemoryStore;
+use crate::testing::{Log, MemoryStore};
 
 mod world;
 
@@ -252,6 +252,7 @@ async fn a_holder_that_regains_the_lease_reports_a_change_even_if_it_did_not_obs
 
 #[tokio::test(start_paused = true)]
 async fn a_callback_is_called_once_per_change_even_after_a_panic_until_the_elector_has_ended() {
+    let (log, _guard) = Log::begin();
     let store = MemoryStore::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     let (calls, mut called) = tokio::sync::mpsc::unbounded_channel();
@@ -263,6 +264,8 @@ async fn a_callback_is_called_once_per_change_even_after_a_panic_until_the_elect
     let second = Process::start(&store, "second", 0, |builder| builder);
     store.prefer("n", "l", "second").unwrap();
     assert_eq!(called.recv().await.as_deref(), Some("second"));
+    let panicked = "ERROR the callback of on_new_leader panicked; it is called again at the next change";
+    assert_eq!(log.take().matches(panicked).count(), 1);
     second.leadership.wait_until_leader().await.unwrap();
     sleep(Duration::from_mins(1)).await;
     assert!(called.is_empty());

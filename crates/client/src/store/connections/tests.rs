@@ -315,3 +315,11 @@ fn a_request_is_a_watch_if_its_query_contains_that() {
         assert_eq!(is_watch(&request), expected, "{query}");
     }
 }
+
+#[test]
+fn a_user_agent_contains_no_letter_that_a_token_may_not_contain() {
+    let library = concat!("hustings-client/", env!("CARGO_PKG_VERSION"));
+    for (program, expected) in [("my app_1.2", "my-app-1.2 "), ("\u{fc}ber/", "-ber- "), ("", "")] {
+        assert_eq!(user_agent_of(program), format!("{expected}{library}"), "{program}");
+    }
+}

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::testing::MemoryStore;
+use crate::testing::{Log, MemoryStore};
 use crate::{CampaignError, Durations, Elector, Functions, Leadership, OnFailure, Term};
 
 /// How long a function may take to stop.
@@ -29,9 +29,9 @@ const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// The events of a test, in their order.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+struct Notes(Arc<Mutex<Vec<String>>>);
 
-impl Log {
+impl Notes {
     fn note(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
     }
@@ -44,12 +44,12 @@ impl Log {
 struct Stage {
     store: MemoryStore,
     shutdown: CancellationToken,
-    log: Log,
+    log: Notes,
 }
 
 impl Stage {
     fn new() -> Self {
-        Self { store: MemoryStore::new(), shutdown: CancellationToken::new(), log: Log::default() }
+        Self { store: MemoryStore::new(), shutdown: CancellationToken::new(), log: Notes::default() }
     }
 
     fn elector(&self) -> Elector {
@@ -169,6 +169,7 @@ async fn a_function_that_fails_ends_the_term_and_the_elector_campaigns_again_aft
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() {
+    let (log, _guard) = Log::begin();
     let stage = Stage::new();
     let functions = stage
         .elector()
@@ -179,6 +180,7 @@ async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() 
     let term = leads(&leadership).await;
     sleep(Duration::from_mins(1)).await;
     assert_eq!(leadership.term(), Some(term));
+    assert_eq!(log.take().matches("a function failed; the term continues").count(), 2);
     stage.shutdown.cancel();
     running.await.unwrap().unwrap();
 
@@ -191,6 +193,7 @@ async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() 
     leads(&leadership).await.cancelled().await;
     sleep(Duration::from_millis(10)).await;
     assert!(stage.lease().is_given_up());
+    assert!(log.take().contains("a function failed; the term is given up"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +278,7 @@ fn a_panic_of_the_work_continues_when_the_lease_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn work_whose_task_is_aborted_is_dropped_before_the_lease_is_given_up() {
     /// Records the holder when it is dropped.
-    struct Look(MemoryStore, Log);
+    struct Look(MemoryStore, Notes);
 
     impl Drop for Look {
         fn drop(&mut self) {
@@ -373,6 +376,21 @@ async fn while_a_function_blocks_its_thread_the_elector_gives_nothing_up_and_tak
     free.send(()).unwrap();
     let second = leadership.next_term(Some(&first)).await.unwrap();
     assert!(second.token > first.token);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn functions_that_end_during_their_term_do_not_start_again_in_it() {
+    let stage = Stage::new();
+    let log = stage.log.clone();
+    let (leadership, running) = run(stage.elector().function("short", move |_| {
+        log.note("begins");
+        std::future::ready(())
+    }));
+    leads(&leadership).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(stage.log.take(), ["begins"]);
     stage.shutdown.cancel();
     running.await.unwrap().unwrap();
 }

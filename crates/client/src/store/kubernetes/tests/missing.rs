@@ -37,6 +37,7 @@ async fn a_404_proves_that_an_object_is_missing_only_if_a_status_names_it() {
         (status(GROUP, "leases", "l"), Outcome::Missing),
         (status("", "namespaces", "n"), Outcome::Missing),
         (status(GROUP, "leases", "other"), Outcome::Refused),
+        (status(GROUP, "others", "l"), Outcome::Refused),
         (status("", "namespaces", "other"), Outcome::Refused),
         (status("example.com", "leases", "l"), Outcome::Refused),
         (status("", "services", "l"), Outcome::Refused),

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use hustings_core::model::{Moment, WireTime};
 use tokio::time::{sleep, timeout};
 
-use super::{Log, Stage, run};
+use super::{Notes, Stage, run};
 use crate::clock::{Clock, SystemClock};
 use crate::{Durations, Elector};
 
@@ -35,7 +35,7 @@ impl Clock for Sticky {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn if_the_elector_is_stuck_the_clock_stops_the_functions_and_drops_them() {
-    struct NotesDrop(Log);
+    struct NotesDrop(Notes);
     impl Drop for NotesDrop {
         fn drop(&mut self) {
             self.0.note("dropped");
