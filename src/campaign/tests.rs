@@ -30,10 +30,10 @@ fn run(store: &MemoryStore, output: Output, build: impl FnOnce(ElectorBuilder) -
     let shutdown = CancellationToken::new();
     let elector = build(Elector::in_memory(store, "n", "l").identity("a").shutdown(&shutdown));
     let leadership = elector.leadership();
-    let (unstoppable, printed) = printer(&elector, output);
+    let (unstoppable, lines) = printer(&elector, output);
     let printer = Printer { shutdown: shutdown.clone(), ..unstoppable };
     let task = tokio::spawn(async move { stand(elector, &printer).await });
-    Run { printed, shutdown, leadership, task }
+    Run { printed: lines, shutdown, leadership, task }
 }
 
 fn direct(builder: ElectorBuilder) -> Elector {
