@@ -386,7 +386,7 @@ async fn functions_that_end_during_their_term_do_not_start_again_in_it() {
     let log = stage.log.clone();
     let (leadership, running) = run(stage.elector().function("short", move |_| {
         log.note("begins");
-        std::future::ready(())
+        sleep(A_MOMENT)
     }));
     leads(&leadership).await;
     sleep(Duration::from_mins(1)).await;
