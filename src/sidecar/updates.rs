@@ -213,12 +213,14 @@ mod tests {
         let update = reader.next().await;
         assert_eq!((update.event, update.number, update.snapshot.token), (Event::Leading, 1, Some(term.token)));
         let _work = term.begin_work().unwrap();
-        term.resign();
         let reading = tokio::spawn(async move {
             let update = reader.next().await;
             let is_last = tokio::time::timeout(Duration::from_mins(1), reader.next()).await.is_err();
             (update.event, update.snapshot.token, is_last)
         });
+        // The reader waits before the term ends.
+        tokio::task::yield_now().await;
+        term.resign();
         let began = Instant::now();
         updates.term_ends().await;
         assert!(began.elapsed() < NOTIFY_LIMIT, "{:?}", began.elapsed());

@@ -110,7 +110,7 @@ async fn watched(lease: Option<&str>, server: &Server, script: impl AsyncFnOnce(
     let watching = show_changes(&cluster, &config, &*clock, |rows| Ok(outputs.send(shown(rows))?));
     tokio::select! {
         ended = watching => panic!("{ended:?}"),
-        () = script(received) => {}
+        ended = tokio::time::timeout(Duration::from_hours(1), script(received)) => ended.unwrap(),
     }
 }
 
