@@ -30,7 +30,8 @@ async fn every_request_of_each_command_and_of_the_library_names_its_program() {
             arguments.args(["--binary-version=1.0.0", "--kubeconfig"]).arg(kubeconfig).args(addresses);
         }
         if command == "run" {
-            arguments.args(["--", "sleep", "1000"]);
+            // The test kills the wrapper and its guardian, so neither removes its directory.
+            arguments.args(["--", "sleep", "1000"]).env("TMPDIR", plane.folder());
         }
         running.push(Replica::start(&plane, &shop, command, arguments));
     }
