@@ -23,7 +23,7 @@ mod run;
 mod sidecar;
 mod status;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod timing;
 
 use clap::{ArgAction, Args, Command, CommandFactory as _, Parser, Subcommand};

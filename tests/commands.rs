@@ -1,4 +1,4 @@
-//! The commands for people as transcripts: `tests/testdata/commands/*.txt`. `REWRITE=1 cargo test --test commands`
+//! The commands as transcripts: `tests/testdata/commands/*.txt`. `REWRITE=1 cargo test --test commands`
 //! rewrites them.
 //!
 //! Each command runs as users run it, as a process, against an API server that only stores objects. A transcript shows
@@ -165,6 +165,7 @@ fn mistakes_on_the_command_line_are_named() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn run_runs_its_command_and_leaves_no_process_behind() {
     transcript("run");
 }

@@ -82,14 +82,12 @@ fn shown(time: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::{Body, to_bytes};
-    use axum::http::Request;
     use hustings_client::Elector;
     use hustings_client::testing::MemoryStore;
-    use serde_json::{Value, json};
-    use tower::util::ServiceExt as _;
+    use serde_json::json;
 
     use super::*;
+    use crate::ops::http::testing::{ask, json_of};
 
     #[test]
     fn a_range_shows_only_the_bounds_that_it_has() {
@@ -109,28 +107,24 @@ mod tests {
     async fn an_instant_is_answered_and_nonsense_is_refused_with_a_reason() {
         let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
         let leadership = elector.leadership();
-        let ask = async |known: Option<Leadership>, query: &str| {
-            let request = Request::get(format!("/range{query}")).body(Body::empty()).unwrap();
-            let response = routes(move || known.clone()).oneshot(request).await.unwrap();
-            let code = response.status().as_u16();
-            let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-            (code, serde_json::from_slice::<Value>(&body).unwrap())
+        let answer = async |known: Option<Leadership>, query: &str| {
+            json_of(ask(&routes(move || known.clone()), &format!("/range{query}")).await).await
         };
         let past = "?instant=2026-11-23T09:00:00.5Z";
         for known in [None, Some(leadership.clone())] {
-            assert_eq!(ask(known.clone(), "").await, (200, json!({ "range": null })));
-            assert_eq!(ask(known, past).await, (200, json!({ "contains": false, "range": null })));
+            assert_eq!(answer(known.clone(), "").await, (200, json!({ "range": null })));
+            assert_eq!(answer(known, past).await, (200, json!({ "contains": false, "range": null })));
         }
         let campaign = elector.start();
         leadership.wait_until_leader().await.unwrap();
-        let (code, owned) = ask(Some(leadership.clone()), "").await;
+        let (code, owned) = answer(Some(leadership.clone()), "").await;
         let start = owned["range"]["start"].as_str().unwrap();
         assert_eq!((code, owned["contains"].is_null()), (200, true), "{owned}");
-        let (_, contained) = ask(Some(leadership.clone()), &format!("?instant={start}")).await;
+        let (_, contained) = answer(Some(leadership.clone()), &format!("?instant={start}")).await;
         assert_eq!(contained["contains"], json!(true), "{contained}");
         let reason = r#"instant: "noon" is not a time: use a form such as 2026-11-23T09:00:00.5Z"#;
-        assert_eq!(ask(Some(leadership.clone()), "?instant=noon").await, (400, json!({ "error": reason })));
-        let (code, refused) = ask(Some(leadership), "?instant=a&instant=b").await;
+        assert_eq!(answer(Some(leadership.clone()), "?instant=noon").await, (400, json!({ "error": reason })));
+        let (code, refused) = answer(Some(leadership), "?instant=a&instant=b").await;
         assert_eq!(code, 400);
         assert!(refused["error"].as_str().unwrap().starts_with("instant: "), "{refused}");
         drop(campaign);

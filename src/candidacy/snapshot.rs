@@ -76,15 +76,13 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::{Body, to_bytes};
-    use axum::http::Request;
     use hustings_client::testing::MemoryStore;
     use hustings_client::{Elector, Term};
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tokio_util::sync::CancellationToken;
-    use tower::util::ServiceExt as _;
 
     use super::*;
+    use crate::ops::http::testing::{ask, json_of};
 
     #[tokio::test(start_paused = true)]
     async fn a_term_that_must_stop_is_no_longer_shown_although_it_is_still_renewed() {
@@ -125,11 +123,8 @@ mod tests {
         for (known, code, expected) in
             [(Some(snapshot(true)), 200, body(true)), (Some(snapshot(false)), 503, body(false)), (None, 503, unknown)]
         {
-            let request = Request::get("/isleader").body(Body::empty()).unwrap();
-            let response = routes(move || known.clone()).oneshot(request).await.unwrap();
-            assert_eq!(response.status().as_u16(), code);
-            let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-            assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), expected);
+            let answer = ask(&routes(move || known.clone()), "/isleader").await;
+            assert_eq!(json_of(answer).await, (code, expected));
         }
     }
 }

@@ -157,6 +157,8 @@ fn grants(missing: &[Missing], purpose: Purpose) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::check::report::Verdict;
+    use crate::cli::Task;
+    use crate::cli::testing::configuration;
     use crate::cluster::testing::{cluster, silent_cluster};
 
     fn installation(chart: &str, available: i32) -> Installation {
@@ -174,9 +176,11 @@ mod tests {
 
     fn controller_config(flags: &str) -> Config {
         let line = format!("hustings controller {flags}");
-        let cli = crate::cli::parse(line.split_whitespace().map(Into::into)).unwrap();
-        let crate::cli::Task::Controller(flags) = cli.task else { panic!("{line}") };
-        flags.read(&mut crate::cli::Mistakes::default()).unwrap()
+        let config = configuration(line.split_whitespace(), |cli, mistakes| {
+            let Task::Controller(flags) = cli.task else { panic!("{line}") };
+            flags.read(mistakes)
+        });
+        config.unwrap()
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use super::Cli;
 use super::mistakes::{Mistakes, parse};
 
 /// The configuration that `read` makes of a parsed command line, or all mistakes.
-pub(super) fn configuration<'a, T>(
+pub(crate) fn configuration<'a, T>(
     words: impl IntoIterator<Item = &'a str>,
     read: impl FnOnce(Cli, &mut Mistakes) -> Option<T>,
 ) -> Result<T, String> {

@@ -58,18 +58,14 @@ async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::{Body, to_bytes};
-    use axum::http::Request;
     use serde_json::{Value, json};
-    use tower::ServiceExt as _;
 
     use super::*;
+    use crate::ops::http::testing::{ask, text_of};
 
     async fn get(health: &Health, path: &str) -> (u16, String) {
-        let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = router(health.clone(), Arc::default()).oneshot(request).await.unwrap();
-        let code = response.status().as_u16();
-        (code, String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().into()).unwrap())
+        let response = ask(&router(health.clone(), Arc::default()), path).await;
+        (response.status().as_u16(), text_of(response).await)
     }
 
     #[tokio::test]
@@ -103,8 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_have_the_content_type_of_openmetrics() {
-        let request = Request::get("/metrics").body(Body::empty()).unwrap();
-        let response = router(Health::new(), Arc::default()).oneshot(request).await.unwrap();
+        let response = ask(&router(Health::new(), Arc::default()), "/metrics").await;
         let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         assert_eq!(response.headers()["content-type"], expected);
     }

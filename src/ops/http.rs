@@ -8,6 +8,8 @@
 
 mod peer;
 mod socket;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

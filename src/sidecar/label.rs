@@ -213,7 +213,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::cluster::testing::{cluster, failure};
+    use crate::cluster::testing::{cluster, failure, silent_cluster};
 
     #[tokio::test]
     async fn only_an_answer_that_this_pod_is_gone_counts_as_such() {
@@ -300,12 +300,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_gets_no_answer_in_time_may_succeed_later() {
-        let silent = tower::service_fn(|_: http::Request<kube::client::Body>| {
-            std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
-        });
         let label = PodLabel::read("leader=true").unwrap();
         let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
-        let writer = Writer { pods: Api::namespaced(Client::new(silent, "n"), "n"), label, pod };
+        let writer = Writer { pods: Api::namespaced(silent_cluster(|_| None).leases, "n"), label, pod };
         let Err(Failure::Passing(reason)) = writer.write(true).await else { panic!("there was no answer") };
         assert_eq!(reason, "no answer within 5 s");
     }

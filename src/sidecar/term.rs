@@ -227,12 +227,12 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::to_bytes;
     use hustings_client::testing::MemoryStore;
     use hustings_client::{Campaign, Elector};
     use tower::util::ServiceExt as _;
 
     use super::*;
+    use crate::ops::http::testing::text_of;
 
     async fn leading() -> (Campaign, Term) {
         let elector = Elector::in_memory(&MemoryStore::new(), "n", "work").identity("a").direct().build().unwrap();
@@ -251,10 +251,6 @@ mod tests {
         Sse::new(reader(part, over).events().map(Ok::<_, Infallible>)).into_response()
     }
 
-    async fn text(stream: Response) -> String {
-        String::from_utf8(to_bytes(stream.into_body(), usize::MAX).await.unwrap().into()).unwrap()
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_after_the_last_events_of_its_term() {
         let (campaign, term) = leading().await;
@@ -263,7 +259,7 @@ mod tests {
         campaign.stop().await.unwrap();
         let over = CancellationToken::new();
         over.cancel();
-        let text = text(stream(reader, &over)).await;
+        let text = text_of(stream(reader, &over)).await;
         let events: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
         assert_eq!(events, ["stopping", "stopped"], "{text}");
     }
@@ -288,7 +284,7 @@ mod tests {
     async fn a_stream_without_a_term_ends_with_the_sidecar() {
         let (_part, reader) = watch::channel(None);
         let over = CancellationToken::new();
-        let stream = tokio::spawn(text(stream(reader, &over)));
+        let stream = tokio::spawn(text_of(stream(reader, &over)));
         tokio::task::yield_now().await;
         assert!(!stream.is_finished());
         over.cancel();
@@ -310,7 +306,7 @@ mod tests {
         assert_eq!((code, refused.headers().contains_key(header::RETRY_AFTER)), (405, false));
         let (code, refused) = ask(Method::GET, Body::from("body")).await;
         assert_eq!(
-            (code, text(refused).await),
+            (code, text_of(refused).await),
             (400, r#"{"error":"a request for /term has no body: remove it"}"#.to_owned())
         );
         let (code, stream) = get().await;
@@ -323,12 +319,12 @@ mod tests {
         assert_eq!((code, began.elapsed()), (409, FORMER_CLIENT_LIMIT));
         let reason = "another client is connected to /term: a sidecar stands for one process, so close that connection \
                       first";
-        assert_eq!(text(refused).await, format!(r#"{{"error":"{reason}"}}"#));
+        assert_eq!(text_of(refused).await, format!(r#"{{"error":"{reason}"}}"#));
         drop(stream);
         let later = async |expected: &str| {
             let (code, refused) = get().await;
             assert_eq!((code, &refused.headers()[header::RETRY_AFTER]), (503, &header::HeaderValue::from_static("1")));
-            assert_eq!(text(refused).await, format!(r#"{{"error":"{expected}"}}"#));
+            assert_eq!(text_of(refused).await, format!(r#"{{"error":"{expected}"}}"#));
         };
         later("the former client's term is still being given up").await;
         // The sidecar takes the former client.
@@ -338,7 +334,7 @@ mod tests {
         let client = clients.recv().await.unwrap();
         let (campaign, term) = leading().await;
         client.begin(term, campaign.leadership());
-        let reading = tokio::spawn(text(stream));
+        let reading = tokio::spawn(text_of(stream));
         tokio::time::sleep(Duration::from_secs(5)).await;
         over.cancel();
         let events = reading.await.unwrap();

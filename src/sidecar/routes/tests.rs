@@ -1,14 +1,12 @@
 //! The routes for the program, over the store in memory and in virtual time.
 
-use axum::body::{Body, to_bytes};
-use axum::http::Request;
 use hustings_client::testing::MemoryStore;
 use hustings_client::{Campaign, Elector};
 use serde_json::Value;
 use tokio::time::Instant;
-use tower::util::ServiceExt as _;
 
 use super::*;
+use crate::ops::http::testing::{ask, json_of, text_of};
 
 /// A sidecar of `a`, whose elector has not started yet.
 struct Served {
@@ -24,19 +22,6 @@ fn served(store: &MemoryStore) -> Served {
     let updates = Arc::new(Updates::new(elector.leadership(), stop.clone()));
     let router = program(&updates, &stop);
     Served { elector, updates, router, stop }
-}
-
-async fn ask(router: &Router, path: &str) -> Response {
-    router.clone().oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap()
-}
-
-async fn text_of(response: Response) -> String {
-    String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().into()).unwrap()
-}
-
-async fn json_of(response: Response) -> (u16, Value) {
-    let code = response.status().as_u16();
-    (code, serde_json::from_str(&text_of(response).await).unwrap())
 }
 
 /// Starts a rival that leads.

@@ -178,7 +178,7 @@ async fn when_renewals_fail_the_wrapper_kills_the_whole_group_before_another_can
     link.hold();
     one.logs("the command ended").await;
     let went_on = one.last_alive() - held;
-    // The last renewal was sent at most a jittered retry period and a round trip before the pause.
+    // The last renewal was sent at most a jittered retry period and a round trip before the hold.
     assert!((1.0..19.0).contains(&went_on), "{went_on} s\n{}", one.log());
     let dead = async || (!commands.iter().any(|pid| lives(*pid))).then_some(());
     until("both are dead", || one.log(), dead).await;

@@ -64,10 +64,10 @@ async fn without_an_api_server_it_reports_leading_only_until_its_validity_ends()
     let mut events = alone.events("/events").await;
     assert_eq!(events.next().await.unwrap().name, "leading");
     link.hold();
-    let frozen = Instant::now();
+    let held = Instant::now();
     let stopped = events.next().await.unwrap();
     assert_eq!((stopped.name.as_str(), &stopped.data["isLeader"]), ("stopped", &json!(false)));
-    assert!(frozen.elapsed() < Duration::from_secs(30), "{:?}", frozen.elapsed());
+    assert!(held.elapsed() < Duration::from_secs(30), "{:?}", held.elapsed());
     assert_eq!(alone.get("/").await.body, r#"{"name":""}"#);
     assert_eq!(alone.is_leader().await, 503);
     link.release();
