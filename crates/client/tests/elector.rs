@@ -11,7 +11,6 @@ mod elector {
     mod direct;
     mod elections;
     mod events;
-    mod fallback;
     mod forged;
     mod objects;
     mod owners;

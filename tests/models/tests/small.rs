@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use hustings_models::{Limits, case, explore};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn check(name: &str) {
     let case = case(name).unwrap();
     let limits = Limits { threads: NonZeroUsize::MIN, steps: 8_000_000, time: Duration::from_hours(1) };

@@ -130,6 +130,32 @@ fn start(builder: ElectorBuilder<Coordinated>) -> Result<Campaign> {
     Ok(builder.build()?.start())
 }
 
+#[tokio::test]
+async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Result<()> {
+    let stage = Stage::with_candidates("namesakes").await?;
+    let first = nominated(&stage, "a", "1.2.0").await?;
+    grant(&stage, "a").await?;
+    let term = leads(&first.leadership()).await?;
+    // Both keep the candidate, and the second sees itself named as holder.
+    let second = stage.elector("a")?.binary_version("1.2.0").build()?.start();
+    eventually("the second sees its name", || async {
+        (second.leadership().holder().as_deref() == Some("a")).then_some(())
+    })
+    .await?;
+    let before = stage.lease().await?.record.renew_time;
+    stage.lease_where("the first renews", |lease| lease.record.renew_time > before).await?;
+    assert_eq!(first.leadership().term(), Some(term));
+    assert!(!second.leadership().is_leader());
+
+    // When the first stops, its candidate is the second's: that stands again, and is elected.
+    patiently("the first stops", first.stop()).await??;
+    stage.candidate_where("a", "the candidate stands", |_| true).await?;
+    stage.leases().delete(LEASE, &DeleteParams::default()).await.context("cannot delete the Lease")?;
+    grant(&stage, "a").await?;
+    leads(&second.leadership()).await?;
+    Ok(())
+}
+
 /// An elector whose candidate stands.
 pub(super) async fn nominated(stage: &Stage, identity: &str, version: &str) -> Result<Campaign> {
     let campaign = start(stage.elector(identity)?.binary_version(version))?;

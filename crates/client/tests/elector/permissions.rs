@@ -1,11 +1,10 @@
 //! An elector that lacks a permission says which.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, ensure};
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::store::{self, Nomination, Store as _};
 use hustings_client::{Campaign, Elector, lease_client};
@@ -14,8 +13,8 @@ use kube::client::Body;
 use serde_json::json;
 use tracing::subscriber::DefaultGuard;
 
-use super::rights::{Account, CANDIDATES, GRANTS, LEASES};
-use super::stage::{LEASE, LONG, Stage, eventually, leads};
+use super::rights::{Account, GRANTS, LEASES};
+use super::stage::{LEASE, LONG, Stage, eventually};
 
 /// The log lines of a test.
 #[derive(Clone, Default)]
@@ -84,44 +83,6 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
         }
     }
     Ok(())
-}
-
-#[tokio::test]
-async fn without_a_controller_and_the_verb_list_nobody_is_elected_and_with_it_the_candidate_is() -> Result<()> {
-    let (log, _guard) = Log::listen();
-    let stage = Stage::with_candidates("no-list").await?;
-    let account = Account::new(&stage, "no-list-leasecandidates").await?;
-    account.revoke(CANDIDATES, "list").await?;
-    let (client, lists) = counting_lists(lease_client(account.config())?);
-    let campaign = start(&stage, client, CANDIDATES, "list").await?;
-    log.tells(&format!("grant the verb list on leasecandidates.hustings.io in namespace {}", stage.namespace)).await?;
-    log.tells("no controller elects, and the candidates cannot be listed").await?;
-    // It keeps asking, and does nothing else.
-    let asked = lists.load(Ordering::SeqCst);
-    let asks_on = || async { (lists.load(Ordering::SeqCst) >= asked + 3).then_some(()) };
-    eventually("the candidates are asked for again and again", asks_on).await?;
-    ensure!(!campaign.leadership().is_leader());
-    let lease = stage.leases().get_opt(LEASE).await?;
-    ensure!(lease.as_ref().is_none_or(|lease| lease.record.holder.is_none()), "{lease:?}");
-
-    account.restore().await?;
-    leads(&campaign.leadership()).await?;
-    Ok(())
-}
-
-/// A client, and how often it has listed candidates.
-fn counting_lists(client: Client) -> (Client, Arc<AtomicUsize>) {
-    let lists = Arc::<AtomicUsize>::default();
-    let counter = Arc::clone(&lists);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
-        if request.method() == Method::GET && request.uri().path().ends_with("/leasecandidates") && !is_watch {
-            counter.fetch_add(1, Ordering::SeqCst);
-        }
-        let client = client.clone();
-        async move { client.send(request).await }
-    });
-    (Client::new(service, "default"), lists)
 }
 
 /// A client of a server that streams no lists of this resource.

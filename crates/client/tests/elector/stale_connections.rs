@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::coordinated::grant;
 use super::stage::{LEASE, Stage, eventually, leads};
 
 /// How long a request may take. It takes little of the deadline of 10 s, so that the test stays the same on a machine that
@@ -96,6 +97,10 @@ async fn fail_over_once(coordinated: bool, path: Stale) -> Result<()> {
     let elector = Elector::builder(client.clone(), &stage.namespace, LEASE).identity("a").timing(timing);
     let elector = if coordinated { elector.binary_version("1.0.0").build()? } else { elector.direct().build()? };
     let campaign = elector.start();
+    if coordinated {
+        stage.candidate_where("a", "the candidate stands", |_| true).await?;
+        grant(&stage, "a").await?;
+    }
     let leadership = campaign.leadership();
     let term = leads(&leadership).await?;
     // As many connections as are needed at a time.

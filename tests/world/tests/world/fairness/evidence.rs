@@ -16,9 +16,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::controller::Controller;
-use crate::objects::{ended_pod, put_in_pod, renew};
-use crate::{LONG_ROUND_TRIP, in_virtual_time};
+use crate::fairness::controller::Controller;
+use crate::fairness::objects::{ended_pod, put_in_pod, renew};
+use crate::fairness::{LONG_ROUND_TRIP, in_virtual_time};
 
 const NAMESPACE: &str = "busy";
 

@@ -6,11 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
-#[path = "fairness/controller.rs"]
 mod controller;
-#[path = "fairness/evidence.rs"]
 mod evidence;
-#[path = "fairness/objects.rs"]
 mod objects;
 
 use std::convert::Infallible;

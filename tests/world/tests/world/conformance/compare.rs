@@ -12,7 +12,7 @@ use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::requests::{Kind, Stated, Step};
+use crate::conformance::requests::{Kind, Stated, Step};
 
 /// How long a server may take to answer.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -2,9 +2,7 @@
 //!
 //! `SEQUENCES=5000` sends more sequences. `SEED=7` sends a single one and prints the differences.
 
-#[path = "conformance/compare.rs"]
 mod compare;
-#[path = "conformance/requests.rs"]
 mod requests;
 
 use std::env;
@@ -16,8 +14,8 @@ use hustings_client::api::crd;
 use hustings_controlplane::{serve, shared};
 use hustings_world::server::Server;
 
-use crate::compare::Side;
-use crate::requests::Plan;
+use crate::conformance::compare::Side;
+use crate::conformance::requests::Plan;
 
 /// How many sequences are compared by default.
 const SEQUENCES: u64 = 200;
