@@ -1,4 +1,4 @@
-//! A controller of which one replica works at a time. If the replicas have several versions, the oldest works.
+//! A controller that works in one replica at a time. If the replicas have several versions, the oldest works.
 //!
 //! It needs the CRD (`hustings crds | kubectl apply -f -`). Run it twice, then stop the one that leads:
 //!

@@ -1,4 +1,4 @@
-//! A component with several functions of the leader, and one of every replica.
+//! A component with several functions that only the leader runs, and one that every replica runs.
 //!
 //! Run it twice, then stop the one that leads:
 //!

@@ -1,4 +1,4 @@
-//! Hustings on the API servers of other releases of Kubernetes: `cargo run --example releases`, or with `-- 1.34.4` on one.
+//! Hustings on the API servers of other Kubernetes releases: `cargo run --example releases`, or `-- 1.34.4` for just one.
 //!
 //! The first run builds the servers, which takes about ten minutes each. The table is on standard output. The exit code is 0
 //! only if everything works on every release. The section "Status" of the README reports the results.

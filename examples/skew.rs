@@ -1,4 +1,4 @@
-//! Today's Hustings beside a former revision: `cargo run --example skew`, or with `-- REVISION`.
+//! Today's Hustings together with an earlier revision: `cargo run --example skew`, or with `-- REVISION`.
 //!
 //! The first run builds the binary of that revision from the repository's history, which takes some minutes. Each scene runs
 //! on a control plane of its own, with replicas of both revisions, and fails if two replicas lead at once, if a token does

@@ -1,4 +1,4 @@
-//! A controller whose replicas all watch and reconcile, while one of them writes.
+//! A controller whose replicas all watch and reconcile, while only one of them writes.
 //!
 //! Every replica has warm caches and correct metrics, and a new leader does all pending work at once. Run it a few times
 //! with `RUST_LOG=info`, label a ConfigMap `example.com/managed=true`, then stop the leader:

@@ -119,7 +119,7 @@ pub enum Task {
     Explain(ExplainFlags),
     /// Show who held a Lease when, how each term ended, and the gaps between them; exit code 2 if it cannot be read
     History(HistoryFlags),
-    /// Simulate a rolling upgrade: who will lead when, and for how long nobody; exit code 1 if nobody leads in the end
+    /// Simulate a rolling upgrade: who will lead when, and how long nobody will; exit code 1 if nobody leads in the end
     Rollout(RolloutFlags),
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not
     /// possible

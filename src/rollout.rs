@@ -111,7 +111,8 @@ fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgr
     let found = group.replicas.len();
     let wanted = config.replicas.unwrap_or(if found == 0 || group.is_direct { REPLICAS } else { found });
     if wanted > MOST_REPLICAS {
-        let message = format!("the Lease has {wanted} live candidates, and the simulation takes {MOST_REPLICAS}");
+        let message =
+            format!("the Lease has {wanted} live candidates, but the simulation supports at most {MOST_REPLICAS}");
         return Err(Hinted::new(message, format!("pass --replicas {MOST_REPLICAS}, or fewer")));
     }
     group.resize(wanted);

@@ -209,7 +209,7 @@ impl Facts {
             }
             "stopped" => {
                 self.end(name, line.time);
-                self.note(name, format!("leads no more{about}"));
+                self.note(name, format!("no longer leads{about}"));
             }
             "exiting" => self.note(name, "exits".to_owned()),
             "started" => self.note(name, "stands".to_owned()),

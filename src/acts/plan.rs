@@ -72,7 +72,7 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
         LeaseAct::Resume => {
             check_resume(record)?;
             (write.hold, write.hold_until) = (Set::Remove, Set::remove_if(record.acts.hold_until.is_some()));
-            "elections go on".to_owned()
+            "elections continue".to_owned()
         }
         LeaseAct::Transfer(to) if scene.is_direct() => {
             let to = check_direct_transfer(scene, to)?;
@@ -106,7 +106,7 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
         }
         LeaseAct::Unpin => {
             if record.acts.pin.is_none() {
-                return Err(refused("the Lease has no pin", "`hustings status LEASE` shows the acts that stand"));
+                return Err(refused("the Lease has no pin", "`hustings status LEASE` shows the acts in force"));
             }
             write.pin = Set::Remove;
             "candidates rank by merit again".to_owned()
@@ -124,7 +124,7 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
     Ok(Plan { write, forecast, sentence, until, replaces: replaced(record, act) })
 }
 
-/// The acts that stand on a Lease, in words. The command prints them if another administrator was faster.
+/// The acts in force on a Lease, in words. The command prints them if another administrator was faster.
 pub(super) fn standing(record: &LeaseRecord) -> String {
     let pause = record.hold.as_ref().map(|hold| format!("hold {hold:?}{}", until_text(record.pause_until())));
     let transfer = record.acts.transfer.as_ref().map(|to| format!("transfer to {}", to.as_str()));
@@ -159,7 +159,7 @@ fn pause_text(request: Request<'_>) -> Result<String, Hinted> {
     };
     match Hold::read(Some(&text)) {
         Some(Hold::Pause(_)) => Ok(text),
-        _ => Err(refused(format!("--reason {text:?} is a word of the controller's own"), "use other words")),
+        _ => Err(refused(format!("--reason {text:?} is reserved for the controller"), "use another reason")),
     }
 }
 
@@ -167,14 +167,14 @@ fn check_pause(scene: &Scene, until: Option<WireTime>) -> Result<(), Hinted> {
     let record = &scene.lease.record;
     if scene.is_direct() && until.is_some() {
         return Err(refused(
-            "the replicas elect among themselves (direct mode), and no controller ends a pause there",
+            "the replicas elect among themselves (direct mode), so no controller can end the pause",
             "pause without --for and --until, and end it with `hustings resume`",
         ));
     }
     if scene.candidates.is_empty() && record.token.is_none() && !record.enrolled {
         return Err(refused(
-            "the Lease takes part in no election of Hustings, so no process would keep to a pause",
-            "`hustings status` shows the Leases that do",
+            "the Lease is not part of any Hustings election, so a pause would have no effect",
+            "`hustings status` shows the Leases that are",
         ));
     }
     Ok(())
@@ -183,10 +183,9 @@ fn check_pause(scene: &Scene, until: Option<WireTime>) -> Result<(), Hinted> {
 fn check_resume(record: &LeaseRecord) -> Result<(), Hinted> {
     match Hold::read(record.hold.as_deref()) {
         Some(Hold::Pause(_)) => Ok(()),
-        None => Err(refused(
-            "the elections of the Lease are not paused",
-            "`hustings status LEASE` shows the acts that stand",
-        )),
+        None => {
+            Err(refused("the elections of the Lease are not paused", "`hustings status LEASE` shows the acts in force"))
+        }
         Some(hold) => Err(refused(
             format!("no administrator paused the Lease: the controller wrote {:?}", hold.to_string()),
             "`hustings status LEASE` shows what the candidates ask for",
@@ -211,17 +210,20 @@ fn check_has_candidates(scene: &Scene, act: &str) -> Result<(), Hinted> {
 fn check_direct_transfer<'a>(scene: &Scene, to: &'a Transfer) -> Result<&'a str, Hinted> {
     let record = &scene.lease.record;
     let Transfer::To(name) = to else {
-        return Err(refused("in direct mode no list of replicas exists", "name the replica with --to"));
+        return Err(refused(
+            "in direct mode there is no list of replicas to choose from",
+            "name the replica with --to",
+        ));
     };
     if record.holder.as_ref() == Some(name) {
         return Err(refused(format!("{name} holds the Lease"), "choose another replica"));
     }
     if record.session.stamp().is_none() {
-        return Err(refused("the Lease has no holder that hands over", "wait until a replica holds it"));
+        return Err(refused("the Lease has no holder that can hand over", "wait until a replica holds it"));
     }
     if record.key.is_some() {
         return Err(refused(
-            "the replicas have preference keys, so the one with the highest key takes the Lease straight back",
+            "the replicas have preference keys, so the one with the highest key would take the Lease back at once",
             "change the keys",
         ));
     }
@@ -243,7 +245,10 @@ fn find<'a>(scene: &'a Scene, name: &str) -> Result<&'a ReadCandidate, Hinted> {
 fn check_pin(candidate: &ReadCandidate, wall: WireTime) -> Result<(), Hinted> {
     let record = &candidate.record;
     if let Err(why) = record.standing() {
-        return Err(refused(format!("{} is not admissible: {why}", record.name), "mend the candidate first"));
+        return Err(refused(
+            format!("{} is not admissible: {why}", record.name),
+            "correct the spec of the candidate first",
+        ));
     }
     if let Some(exclusion) = record.acts.exclusion(wall) {
         return Err(refused(

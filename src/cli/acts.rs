@@ -84,7 +84,7 @@ pub struct PinFlags {
     /// The Lease.
     #[command(flatten)]
     pub lease: LeaseFlags,
-    /// The candidate that ranks first
+    /// The candidate to rank first
     #[arg(long, value_name = "CANDIDATE", value_parser = value(object_name))]
     pub to: String,
     /// When the pin ends.

@@ -16,7 +16,7 @@ const LONGEST_PHASE: Duration = Duration::from_hours(1);
 /// The flags of `hustings rollout`.
 #[derive(Args, Clone, Debug)]
 pub struct RolloutFlags {
-    /// The Lease whose replicas, versions, timing and acts the simulation takes; without it, no cluster is read
+    /// The Lease whose replicas, versions, timing and acts to simulate; without it, the command needs no cluster
     #[arg(value_name = "LEASE", value_parser = value(object_name))]
     pub lease: Option<String>,
     /// The version before the upgrade; with LEASE, by default those of its candidates

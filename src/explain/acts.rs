@@ -1,4 +1,4 @@
-//! The acts of administrators that stand on a Lease and on its candidates, including those without effect.
+//! The acts of administrators in force on a Lease and on its candidates, including those without effect.
 
 use hustings_client::api::{names, pin_text};
 use hustings_core::model::{Annotation, Hold, LeaseRecord, Transfer, WireTime};
@@ -13,14 +13,14 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
         sentences.extend(transfer(record));
         sentences.extend(pin(situation, record));
         sentences
-            .extend(record.acts.asked_by.as_ref().map(|name| format!("The newest of them was asked for by {name}.")));
+            .extend(record.acts.asked_by.as_ref().map(|name| format!("The newest of them was requested by {name}.")));
     }
     for candidate in &situation.scene.candidates {
         let name = &candidate.record.name;
         match &candidate.record.acts.exclude {
             None => {}
             Some(Annotation::Valid(exclusion)) if exclusion.until <= wall => {
-                sentences.push(format!("The exclusion of {name} has ended: it was until {}.", exclusion.until));
+                sentences.push(format!("The exclusion of {name} has ended: it lasted until {}.", exclusion.until));
             }
             Some(Annotation::Valid(exclusion)) => {
                 let reason =
@@ -44,8 +44,8 @@ fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
             Some(until) if until <= wall => {
                 format!("A pause ended at {until}: {text}. The controller removes it with its next decision.")
             }
-            Some(until) => format!("Elections are paused until {until}: {text}. The holder goes on."),
-            None => format!("Elections are paused until `hustings resume`: {text}. The holder goes on."),
+            Some(until) => format!("Elections are paused until {until}: {text}. The holder keeps leading."),
+            None => format!("Elections are paused until `hustings resume`: {text}. The holder keeps leading."),
         }),
         Some(Hold::Disagreement | Hold::ThirdPartyStrategy(_)) | None => {}
     }
@@ -57,9 +57,11 @@ fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
 
 fn transfer(record: &LeaseRecord) -> Option<String> {
     Some(match record.acts.transfer.as_ref()? {
-        Transfer::Any => "A transfer stands: the holder hands over to the best other candidate, once.".to_owned(),
+        Transfer::Any => "A transfer is in force: the holder hands over to the best other candidate, once.".to_owned(),
         Transfer::To(name) => {
-            format!("A transfer to {name} stands: the holder hands over to it, once, after it has answered a ping.")
+            format!(
+                "A transfer to {name} is in force: the holder hands over to it, once, after it has answered a ping."
+            )
         }
     })
 }

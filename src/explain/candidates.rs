@@ -44,7 +44,7 @@ fn details(record: &CandidateRecord, wall: WireTime) -> Vec<String> {
         let times =
             if status.damping_count == 1 { "once".to_owned() } else { format!("{} times", status.damping_count) };
         sentences
-            .push(format!("It lost the Lease or left a grant unused {times} lately, and ranks last until {until}."));
+            .push(format!("It lost the Lease or left a grant unused {times} recently, and ranks last until {until}."));
     }
     if let (Some(CandidateState::Unresponsive), Some(since)) = (status.state, status.unresponsive_since) {
         sentences.push(format!("The controller noticed that at {since}."));

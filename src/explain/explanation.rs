@@ -99,7 +99,7 @@ pub struct Explanation {
     pub prospect: Prospect,
     /// The timers that are running.
     pub waits: Vec<Wait>,
-    /// The acts of administrators that stand.
+    /// The acts of administrators that are in force.
     pub acts: Vec<String>,
     /// The controllers.
     pub controllers: Vec<String>,

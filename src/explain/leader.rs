@@ -24,30 +24,31 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
 fn who_leads(situation: &Situation<'_>) -> String {
     let row = &situation.row;
     let holder = row.holder.as_deref().unwrap_or_default();
-    let term = term(situation);
+    let (leads, holds) =
+        (with_term(situation, "leads", "has led"), with_term(situation, "holds the Lease", "has held the Lease"));
     match situation.leadership {
-        Leadership::Candidate(CandidateKind::Hustings) => format!("{holder} leads{term}."),
+        Leadership::Candidate(CandidateKind::Hustings) => format!("{leads}."),
         Leadership::Candidate(CandidateKind::Native) => format!(
-            "{holder} leads{term}. It is a candidate of coordination.k8s.io: a component of Kubernetes, or another \
+            "{leads}. It is a candidate of coordination.k8s.io: a component of Kubernetes, or another \
              program that uses client-go."
         ),
         Leadership::Granted => format!(
-            "Nobody leads at this moment: the Lease is granted to {holder}, which has not taken it up yet. A grant is \
-             only the right to take up."
+            "Nobody leads right now: the Lease was granted to {holder}, which has not taken it up yet. A grant is \
+             only the right to take the Lease up."
         ),
         Leadership::Foreign => format!(
-            "{holder} holds the Lease{term}, but it has no admissible candidate. It may be a replica that uses client-go \
+            "{holds}, but it has no admissible candidate. It may be a replica that uses client-go \
              alone. The controller leaves it alone until it releases the Lease or the Lease expires."
         ),
         Leadership::Direct => format!(
-            "{holder} leads{term}. Its replicas elect among themselves (direct mode), without candidates and without a \
+            "{leads}. Its replicas elect among themselves (direct mode), without candidates and without a \
              controller.{}",
             row.key.map_or_else(String::new, |key| format!(
                 " Its preference key is {key}: a replica with a higher key asks it to hand over."
             ))
         ),
         Leadership::Unknown => format!(
-            "{holder} holds the Lease{term}. It has neither a candidate nor a token, so an elector of another kind holds \
+            "{holds}. It has neither a candidate nor a token, so an elector of another kind holds \
              it, such as client-go. Hustings takes no part in this election."
         ),
         Leadership::None => nobody_leads(situation),
@@ -79,12 +80,17 @@ fn nobody_leads(situation: &Situation<'_>) -> String {
     }
 }
 
-fn term(situation: &Situation<'_>) -> String {
+/// The holder and what it does, in the present tense, or in the perfect if it is known since when. Then the term.
+fn with_term(situation: &Situation<'_>, present: &str, perfect: &str) -> String {
     let row = &situation.row;
-    let since = row.since.map_or_else(String::new, |since| format!(" since {}, by its own clock", since.0));
+    let holder = row.holder.as_deref().unwrap_or_default();
+    let doing = match row.since {
+        Some(since) => format!("{holder} {perfect} since {}, by its own clock", since.0),
+        None => format!("{holder} {present}"),
+    };
     match row.token {
-        Some(token) => format!("{since}: term {}, token {token}", row.term),
-        None => since,
+        Some(token) => format!("{doing}: term {}, token {token}", row.term),
+        None => doing,
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn render(explanation: &Explanation, width: usize, styles: Styles) ->
     };
     blocks.push(section(&asks, [indented("  ", "  ", &prospect.sentences.join(" "), width)], styles));
     if !waits.is_empty() {
-        blocks.push(section("What is being waited for", waits.iter().map(|one| wait(one, width)), styles));
+        blocks.push(section("What the election waits for", waits.iter().map(|one| wait(one, width)), styles));
     }
     let acts = if acts.is_empty() { &vec!["None.".to_owned()] } else { acts };
     blocks.push(section("Acts of administrators", acts.iter().map(|act| indented("  ", "  ", act, width)), styles));

@@ -100,7 +100,7 @@ fn of_acts(situation: &Situation<'_>) -> Vec<Wait> {
     };
     if let Some(record) = situation.record() {
         if record.pause(wall).is_some() {
-            end(record.pause_until(), "The pause ends, and elections go on.".to_owned());
+            end(record.pause_until(), "The pause ends, and elections continue.".to_owned());
         }
         if let Some(pin) = record.acts.pin.as_ref().and_then(Annotation::valid) {
             end(Some(pin.until), format!("The pin ends, and {} ranks by merit again.", pin.candidate));
@@ -152,14 +152,14 @@ fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
 /// What the controller does when this timer ends; `None` if another wait covers it, or if it concerns no election.
 const fn meaning(timer: Timer) -> Option<&'static str> {
     Some(match timer {
-        Timer::Requeue => "The controller decides again at the latest, even if it observes nothing.",
+        Timer::Requeue => "The controller decides again by then, even if it observes nothing.",
         Timer::PingWindow | Timer::ElectionWindow => {
             "The controller closes the election: later answers to its pings do not count."
         }
         Timer::Settling => "The controller waits for candidates that start at the same time.",
         Timer::RepeatedPing => "The controller pings the preferred holder again.",
         Timer::IgnoredRequest => "An event reports that the holder ignores the request to hand over.",
-        Timer::UnlabelledLease => "The controller reads the Lease again, which has no label.",
+        Timer::UnlabelledLease => "The controller reads the Lease again, because the Lease has no label.",
         Timer::Validity => "The controller pings a candidate without an owner.",
         Timer::Evidence => "The controller reads the Pod of the holder, if it is silent then.",
         Timer::Retry => "The controller repeats a request that failed.",
@@ -187,11 +187,11 @@ mod tests {
             (Timer::Settling, "waits for candidates that start at the same time."),
             (Timer::RepeatedPing, "pings the preferred holder again."),
             (Timer::IgnoredRequest, "An event reports that the holder ignores the request to hand over."),
-            (Timer::UnlabelledLease, "reads the Lease again, which has no label."),
+            (Timer::UnlabelledLease, "reads the Lease again, because the Lease has no label."),
             (Timer::Validity, "pings a candidate without an owner."),
             (Timer::Evidence, "reads the Pod of the holder, if it is silent then."),
             (Timer::Retry, "repeats a request that failed."),
-            (Timer::Requeue, "decides again at the latest, even if it observes nothing."),
+            (Timer::Requeue, "decides again by then, even if it observes nothing."),
             (Timer::PingWindow, "closes the election: later answers to its pings do not count."),
             (Timer::ElectionWindow, "closes the election: later answers to its pings do not count."),
         ] {

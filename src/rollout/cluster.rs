@@ -16,7 +16,7 @@ use crate::hint::Hinted;
 pub(super) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> Result<Group, Hinted> {
     const OFFLINE: &str = "simulate without the cluster: leave out LEASE, and pass --from, --to and --replicas";
     if candidates.iter().any(|candidate| candidate.record.kind == CandidateKind::Native) {
-        let message = "the Lease has candidates of coordination.k8s.io, and no simulation of client-go exists";
+        let message = "the Lease has candidates of coordination.k8s.io, which this command cannot simulate";
         return Err(Hinted::new(message, OFFLINE));
     }
     let record = lease.map(|lease| &lease.record);
@@ -40,7 +40,7 @@ pub(super) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCan
     if is_direct {
         let (Some(name), true) = (holder.clone(), record.is_some_and(|record| record.token.is_some())) else {
             return Err(Hinted::new(
-                "the Lease has no live candidate, so it takes part in no election of Hustings",
+                "the Lease has no live candidate, so it is not part of any Hustings election",
                 OFFLINE,
             ));
         };

@@ -30,7 +30,7 @@ fn timeline(outcome: &Outcome) -> String {
             What::AskedToStop => "is asked to stop",
             What::Ended => "has ended",
             What::Leads => "leads",
-            What::Follows => "leads no more",
+            What::Follows => "no longer leads",
             What::Reported => &entry.message,
         };
         let who = if entry.event == What::Reported { "controller" } else { &entry.replica };
@@ -80,18 +80,18 @@ fn summary(outcome: &Outcome) -> String {
         changes => format!("The leader changes {}.", times(*changes)),
     });
     sentences.push(if gaps.is_empty() {
-        "At every moment a replica leads.".to_owned()
+        "A replica leads at every moment.".to_owned()
     } else {
         format!(
-            "Nobody leads for {} in all, {} at the most at once.",
+            "Nobody leads for {} in all, and for at most {} at a time.",
             seconds(*without_leader_seconds),
             seconds(*longest_gap_seconds)
         )
     });
     sentences.push(if *newer_leads_beside_older {
-        "A replica leads beside a live one of an older version.".to_owned()
+        "A replica leads while one of an older version is live.".to_owned()
     } else {
-        "No replica leads beside a live one of an older version.".to_owned()
+        "No replica leads while one of an older version is live.".to_owned()
     });
     if outcome.terms.last().is_none_or(|term| term.until_seconds.is_some()) {
         sentences.push("Nobody leads in the end.".to_owned());
@@ -123,8 +123,8 @@ mod tests {
         let term = Term { holder: "a".to_owned(), version: "1.1".to_owned(), from_seconds: 0.0, until_seconds: None };
         let outcome = Outcome { terms: vec![term], ..Outcome::default() };
         let expected = format!(
-            "The upgrade does not end within {}.\nThe leader does not change.\nAt every moment a replica leads.\n\
-             No replica leads beside a live one of an older version.",
+            "The upgrade does not end within {}.\nThe leader does not change.\nA replica leads at every moment.\n\
+             No replica leads while one of an older version is live.",
             seconds(LIMIT.as_secs_f64())
         );
         assert_eq!(summary(&outcome), expected);

@@ -73,7 +73,7 @@ fn overview(rows: &[LeaseRow], form: Form) -> String {
     trimmed(&mut table, form.styles)
 }
 
-/// The acts of administrators that stand on the Lease.
+/// The acts of administrators in force on the Lease.
 fn acts(row: &LeaseRow) -> String {
     let until = row.hold_until.as_ref().map_or_else(String::new, |until| format!(" until {until}"));
     let hold = row.hold.as_ref().map(|hold| format!("hold {hold}{until}"));

@@ -144,7 +144,7 @@ fn a_pause_is_for_a_lease_of_hustings_even_without_candidates() {
     for (scene, is_direct, refusal) in [
         (lease("true", "none"), false, None),
         (lease("false", "7"), true, None),
-        (lease("false", "none"), false, Some("takes part in no election of Hustings")),
+        (lease("false", "none"), false, Some("is not part of any Hustings election")),
     ] {
         assert_eq!(scene.is_direct(), is_direct, "{scene:?}");
         let paused = plan(&scene, &LeaseAct::Pause(None), ADA, WALL).map_err(|error| error.to_string());

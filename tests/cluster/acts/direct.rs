@@ -21,7 +21,7 @@ async fn a_transfer_and_a_pause_work_without_a_controller_and_other_acts_are_ref
     assert_eq!(moved.code(), 0, "{}", moved.said());
     assert_eq!(world.holder(LEASE).await.as_deref(), Some("b"));
     for (arguments, message) in [
-        (&["transfer", LEASE][..], "no list of replicas exists"),
+        (&["transfer", LEASE][..], "no list of replicas to choose from"),
         (&["pin", LEASE, "--to", "a", "--for", "1h"], "the Lease has no candidates"),
         (&["pause", LEASE, "--for", "1h"], "no controller ends a pause there"),
     ] {

@@ -30,7 +30,7 @@ async fn the_predicted_successor_follows_a_holder_that_dies_and_not_later_than_p
     assert_eq!(text.status.code(), Some(0), "{}", said(&text));
     let text = String::from_utf8(text.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
-        "web-0 leads since ",
+        "web-0 has led since ",
         "It renewed the Lease while this command watched, so it lives.",
         "web-0 ranks 1st of 3, before web-2: it emulates 1.31.0, and web-2 emulates 1.32.0.",
         "2. web-2 1.32.0: Unproven The holder has an older emulation version. Whether it lives is unknown:",

@@ -57,7 +57,7 @@ Lease kube-controller-manager in namespace kube-system: held
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
-        "m0 leads since 2026-01-02T03:04:05Z, by its own clock. It is a candidate of coordination.k8s.io",
+        "m0 has led since 2026-01-02T03:04:05Z, by its own clock. It is a candidate of coordination.k8s.io",
         "1. m1 (coordination.k8s.io) 1.36.0, emulates 1.35.0: Unproven Better than the holder, if it is live.",
         "would grant the Lease to m1.",
     ] {

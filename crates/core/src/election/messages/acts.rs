@@ -56,7 +56,7 @@ impl fmt::Display for Act {
                 write!(f, "Elections are paused until {until}: {}", Short(&hold.to_string(), QUOTE))
             }
             Self::Resumed { ended: true } => f.write_str("The pause of the elections has ended"),
-            Self::Resumed { ended: false } => f.write_str("Elections go on: the pause was removed"),
+            Self::Resumed { ended: false } => f.write_str("Elections continue: the pause was removed"),
             Self::Pinned(pin) => write!(f, "{} ranks first until {}", Short(&pin.candidate, NAME), pin.until),
             Self::Unpinned { candidate, ended: true } => {
                 write!(f, "The pin to {} has ended", Short(candidate, NAME))
@@ -82,7 +82,7 @@ impl fmt::Display for TransferRefusal {
         match self {
             Self::Holds => f.write_str("it holds the Lease."),
             Self::NoSuchCandidate => f.write_str("the Lease has no candidate of this name."),
-            Self::NoOther => f.write_str("no other candidate may have the Lease and is live."),
+            Self::NoOther => f.write_str("no other live candidate may have the Lease."),
             Self::Ineligible(why) => why.fmt(f),
             Self::Outranked(better) => {
                 write!(
