@@ -18,7 +18,8 @@ use kube::Api;
 pub use self::terms::{PastTerms, Source, TermRow};
 use crate::access::Access;
 use crate::cluster::{Cluster, api_error};
-use crate::terminal::{Styles, print, width};
+use crate::output::Output;
+use crate::terminal::{Styles, width};
 
 /// How long all reads may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
@@ -32,15 +33,6 @@ pub struct Config {
     pub output: Output,
 }
 
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// For people.
-    Table,
-    /// One JSON object for scripts.
-    Json,
-}
-
 /// Shows the terms of the Lease.
 ///
 /// # Errors
@@ -49,10 +41,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "history").await?.for_reading()?;
     let terms = cluster.within(READ_TIMEOUT, read(&cluster, &config.lease)).await?;
     let now = SystemClock.both().wall;
-    print(&match config.output {
-        Output::Table => table::render(&terms, now, width(), Styles::of_stdout()),
-        Output::Json => serde_json::to_string_pretty(&terms)? + "\n",
-    })?;
+    config.output.print(&terms, || table::render(&terms, now, width(), Styles::of_stdout()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -29,7 +29,8 @@ use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::explain::{READ_TIMEOUT, read_election};
 use crate::hint::Hinted;
-use crate::terminal::{Styles, print};
+use crate::output::Output;
+use crate::terminal::Styles;
 
 /// The most replicas that the command simulates. That takes about a second.
 pub const MOST_REPLICAS: usize = 100;
@@ -68,15 +69,6 @@ pub struct Config {
     pub output: Output,
 }
 
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Tables for people.
-    Text,
-    /// One JSON object for scripts.
-    Json,
-}
-
 /// Simulates the upgrade. The exit code is 1 if it does not end, or if nobody leads in the end.
 ///
 /// # Errors
@@ -91,10 +83,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let outcome = simulate(&config, group, SystemClock.both().wall)?;
-    print(&match config.output {
-        Output::Text => render::render(&outcome, Styles::of_stdout()),
-        Output::Json => serde_json::to_string_pretty(&outcome)? + "\n",
-    })?;
+    config.output.print(&outcome, || render::render(&outcome, Styles::of_stdout()))?;
     let leads = outcome.terms.last().is_some_and(|term| term.until_seconds.is_none());
     Ok(if leads && outcome.seconds.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

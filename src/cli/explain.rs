@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::parsers::{at_most, object_name, one_of, value};
-use crate::explain::{Config, Output};
+use crate::explain::Config;
+use crate::output::Output;
 
 /// The longest wait for a renewal: the longest lease.
 const LONGEST_WATCH: Duration = Duration::from_hours(1);
@@ -21,7 +22,7 @@ pub struct ExplainFlags {
     pub watch_for: Option<Duration>,
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
 }
 

@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::parsers::{object_name, one_of, value};
-use crate::history::{Config, Output};
+use crate::history::Config;
+use crate::output::Output;
 
 /// The flags of `hustings history`.
 #[derive(Args, Clone, Debug)]
@@ -13,7 +14,7 @@ pub struct HistoryFlags {
     pub lease: String,
     /// The output format: table or json
     #[arg(long, short, value_name = "FORM", default_value = "table",
-        value_parser = one_of("an output format", &[("table", Output::Table), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &[("table", Output::Text), ("json", Output::Json)]))]
     pub output: Output,
 }
 

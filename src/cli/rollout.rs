@@ -8,7 +8,8 @@ use hustings_core::model::Version;
 
 use super::mistakes::Mistakes;
 use super::parsers::{at_most, object_name, one_of, value, whole_seconds};
-use crate::rollout::{Config, MOST_REPLICAS, Order, Output};
+use crate::output::Output;
+use crate::rollout::{Config, MOST_REPLICAS, Order};
 
 /// The longest time to start or to stop.
 const LONGEST_PHASE: Duration = Duration::from_hours(1);
@@ -54,7 +55,7 @@ pub struct RolloutFlags {
     pub direct: bool,
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
 }
 
