@@ -24,24 +24,15 @@ use crate::terminal::{Styles, width};
 /// How long all reads may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What to show, and how.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The Lease.
-    pub lease: String,
-    /// The output format.
-    pub output: Output,
-}
-
 /// Shows the terms of the Lease.
 ///
 /// # Errors
 /// Fails if the Lease cannot be read, or does not exist.
-pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+pub async fn run(access: &Access, lease: &str, output: Output) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "history").await?.for_reading()?;
-    let terms = cluster.within(READ_TIMEOUT, read(&cluster, &config.lease)).await?;
+    let terms = cluster.within(READ_TIMEOUT, read(&cluster, lease)).await?;
     let now = SystemClock.both().wall;
-    config.output.print(&terms, || table::render(&terms, now, width(), Styles::of_stdout()))?;
+    output.print(&terms, || table::render(&terms, now, width(), Styles::of_stdout()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,7 +3,6 @@
 use clap::Args;
 
 use super::parsers::one_of;
-use crate::check::Config;
 use crate::output::Output;
 
 /// The flags of `hustings check`.
@@ -13,12 +12,4 @@ pub struct CheckFlags {
     #[arg(long, short, value_name = "FORM", default_value = "text",
         value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
-}
-
-impl CheckFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
-        let Self { output } = self;
-        Config { output }
-    }
 }

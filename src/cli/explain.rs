@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::parsers::{at_most, object_name, one_of, value};
-use crate::explain::Config;
 use crate::output::Output;
 
 /// The longest wait for a renewal: the longest lease.
@@ -26,14 +25,6 @@ pub struct ExplainFlags {
     pub output: Output,
 }
 
-impl ExplainFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
-        let Self { lease, watch_for: watch, output } = self;
-        Config { lease, watch, output }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,8 +34,7 @@ mod tests {
     fn each_flag_of_explain_reaches_the_configuration() {
         let read = |line: &str| {
             let Task::Explain(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { panic!("{line}") };
-            let Config { lease, watch, output } = flags.read();
-            (lease, watch, output)
+            (flags.lease, flags.watch_for, flags.output)
         };
         assert_eq!(read("hustings explain web"), ("web".to_owned(), None, Output::Text));
         let hour = "hustings explain web --watch-for=1h -o json";

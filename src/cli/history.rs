@@ -3,7 +3,6 @@
 use clap::Args;
 
 use super::parsers::{object_name, one_of, value};
-use crate::history::Config;
 use crate::output::Output;
 
 /// The flags of `hustings history`.
@@ -16,12 +15,4 @@ pub struct HistoryFlags {
     #[arg(long, short, value_name = "FORM", default_value = "table",
         value_parser = one_of("an output format", &[("table", Output::Text), ("json", Output::Json)]))]
     pub output: Output,
-}
-
-impl HistoryFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
-        let Self { lease, output } = self;
-        Config { lease, output }
-    }
 }
