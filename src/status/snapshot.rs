@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::native;
 
 /// A Lease with its candidates.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseRow {
     /// Its namespace.
@@ -68,7 +68,7 @@ pub struct LeaseRow {
 }
 
 /// The state of a Lease, as far as the objects show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {
     /// It has a holder.
@@ -84,6 +84,7 @@ pub enum LeaseState {
     /// It has no holder on purpose; [`LeaseRow::hold`] has the reason.
     Hold,
     /// It has candidates, but the object does not exist.
+    #[default]
     Missing,
 }
 
@@ -283,21 +284,8 @@ pub(crate) fn missing((namespace, lease): (String, String), candidates: Vec<Read
         namespace,
         lease,
         state: or_no_candidate(LeaseState::Missing, &candidates),
-        holder: None,
-        since: None,
-        expires_within_seconds: None,
-        preferred: None,
-        strategy: None,
-        term: 0,
-        token: None,
-        key: None,
-        hold: None,
-        hold_until: None,
-        transfer: None,
-        pin: None,
-        asked_by: None,
-        reason: None,
         candidates: ranked(candidates),
+        ..LeaseRow::default()
     }
 }
 
