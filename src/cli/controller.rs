@@ -71,7 +71,7 @@ pub struct ControllerFlags {
         action = ArgAction::Set, value_parser = value(switch))]
     pub evidence_nodes: bool,
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(settling))]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(|text| at_most(text, LONGEST_SETTLING)))]
     pub settling: Duration,
     /// How long a candidate that names no owner may be silent before the controller pings it, and again before it
     /// deletes it
@@ -137,10 +137,6 @@ impl Namespaces {
         names.dedup();
         Ok(Self(names))
     }
-}
-
-fn settling(text: &str) -> Result<Duration, String> {
-    at_most(text, LONGEST_SETTLING)
 }
 
 fn validity(text: &str) -> Result<Duration, String> {
