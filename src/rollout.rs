@@ -94,7 +94,7 @@ fn simulate(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Out
 }
 
 /// Builds the upgrade from the configuration and from the group in the cluster.
-fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgrade, Hinted> {
+fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgrade<'_>, Hinted> {
     let offline = || Group { lease: "lease".to_owned(), is_direct: config.direct, ..Group::default() };
     let mut group = group.unwrap_or_else(offline);
     let found = group.replicas.len();
@@ -112,14 +112,5 @@ fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgr
     }
     group.lease_seconds = config.lease_seconds.or(group.lease_seconds);
     group.shutdown = config.shutdown;
-    Ok(Upgrade {
-        group,
-        to: config.to.clone(),
-        emulates: config.emulates.clone().unwrap_or_else(|| config.to.clone()),
-        wall,
-        surge: config.surge,
-        unavailable: config.unavailable,
-        readiness: config.readiness,
-        order: config.order,
-    })
+    Ok(Upgrade { config, group, wall })
 }
