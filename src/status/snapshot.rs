@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, exclusion_text, pin_text};
+use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, pin_text};
 use hustings_core::model::{
     Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime,
 };
@@ -273,7 +273,7 @@ fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseStat
 /// The text of an act. A malformed act has no effect, and the text says so.
 fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> String {
     match annotation {
-        Annotation::Valid(value) => text(value).trim_end_matches(": ").to_owned(),
+        Annotation::Valid(value) => text(value),
         Annotation::Malformed(text) => format!("{text} (does not parse, no effect)"),
     }
 }
@@ -315,7 +315,7 @@ fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
             emulation_version: record.emulation_version,
             priority: (record.kind == CandidateKind::Hustings).then_some(record.priority),
             state: record.status.state.map(CandidateState::as_str),
-            exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, exclusion_text)),
+            exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, ToString::to_string)),
             reason: record.status.message,
         }
     });
