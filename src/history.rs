@@ -9,7 +9,6 @@ mod terms;
 mod timeline;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use hustings_client::api::ReadLease;
 use hustings_client::clock::{Clock as _, SystemClock};
@@ -18,11 +17,9 @@ use kube::Api;
 pub use self::terms::{PastTerms, Source, TermRow};
 use crate::access::Access;
 use crate::cluster::{Cluster, api_error};
+use crate::explain::READ_TIMEOUT;
 use crate::output::Output;
 use crate::terminal::{Styles, width};
-
-/// How long all reads may take.
-const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Shows the terms of the Lease.
 ///
