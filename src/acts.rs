@@ -27,6 +27,7 @@ use self::report::Report;
 use crate::access::Access;
 use crate::cluster::{Cluster, api_error};
 use crate::hint::Hinted;
+use crate::output::Output;
 use crate::terminal::print;
 
 /// The exit code if the act makes no sense now. The command has then written nothing.
@@ -113,15 +114,6 @@ pub struct Targets {
     pub node: Option<String>,
     /// Whether to look for the Pods of the node in all namespaces.
     pub all_namespaces: bool,
-}
-
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Sentences for people.
-    Text,
-    /// One JSON object per line for scripts.
-    Json,
 }
 
 impl End {

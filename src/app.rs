@@ -6,9 +6,11 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use crate::access::Access;
 use crate::acts::LeaseAct;
-use crate::cli::{self, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, Mistakes, Task, Unparsed};
+use crate::cli::{
+    self, CheckFlags, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, ExplainFlags, HistoryFlags, Mistakes, Task,
+    Unparsed,
+};
 use crate::hint::Hinted;
 use crate::ops::logging::Log;
 use crate::program::Program;
@@ -42,62 +44,55 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
     let (access, log) = (global.access(), global.log());
-    let mut mistakes = Mistakes::default();
     match task {
         Task::Controller(flags) => {
-            let config = flags.read(&mut mistakes);
-            let config = mistakes.accept(config)?;
-            log.install();
-            runtime()?.block_on(controller::run(&access, config))?;
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            logged(log, controller::run(&access, config))?;
         }
         Task::Campaign(flags) => {
-            let config = flags.read(&mut mistakes);
-            let config = mistakes.accept(config)?;
-            log.install();
-            runtime()?.block_on(campaign::run(&access, config))?;
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            logged(log, campaign::run(&access, config))?;
         }
         Task::Sidecar(flags) => {
-            let config = flags.read(&mut mistakes);
-            let config = mistakes.accept(config)?;
-            log.install();
-            runtime()?.block_on(sidecar::run(&access, config))?;
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            logged(log, sidecar::run(&access, config))?;
         }
         #[cfg(target_os = "linux")]
         Task::Run(flags) => {
-            let config = flags.read(log.clone(), &mut mistakes);
-            let config = mistakes.accept(config)?;
-            log.install();
-            return runtime()?.block_on(run::run(&access, config));
+            let config = Mistakes::check(|mistakes| flags.read(log.clone(), mistakes))?;
+            return logged(log, run::run(&access, config));
         }
         Task::Status(flags) => {
-            let config = flags.read(&mut mistakes);
-            return answer(log, status::run(&access, mistakes.accept(config)?));
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            return answer(log, status::run(&access, config));
         }
-        Task::Explain(flags) => return answer(log, explain::run(&access, flags.read())),
-        Task::History(flags) => return answer(log, history::run(&access, flags.read())),
+        Task::Explain(ExplainFlags { lease, watch_for, output }) => {
+            return answer(log, explain::run(&access, &lease, watch_for, output));
+        }
+        Task::History(HistoryFlags { lease, output }) => return answer(log, history::run(&access, &lease, output)),
         Task::Rollout(flags) => {
-            let config = flags.read(&mut mistakes);
-            return answer(log, rollout::run(&access, mistakes.accept(config)?));
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            return answer(log, rollout::run(&access, config));
         }
-        Task::Check(flags) => return answer(log, check::run(&access, flags.read())),
+        Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output)),
         Task::Pause(flags) => {
-            let config = flags.read(&mut mistakes);
-            return act(&access, log, mistakes.accept(config)?);
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            return logged(log, acts::run(&access, config));
         }
-        Task::Resume(flags) => return act(&access, log, flags.read(LeaseAct::Resume)),
-        Task::Transfer(flags) => return act(&access, log, flags.read()),
+        Task::Resume(flags) => return logged(log, acts::run(&access, flags.read(LeaseAct::Resume))),
+        Task::Transfer(flags) => return logged(log, acts::run(&access, flags.read())),
         Task::Pin(flags) => {
-            let config = flags.read(&mut mistakes);
-            return act(&access, log, mistakes.accept(config)?);
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            return logged(log, acts::run(&access, config));
         }
-        Task::Unpin(flags) => return act(&access, log, flags.read(LeaseAct::Unpin)),
+        Task::Unpin(flags) => return logged(log, acts::run(&access, flags.read(LeaseAct::Unpin))),
         Task::Exclude(flags) => {
-            let config = flags.read(&mut mistakes);
-            return act(&access, log, mistakes.accept(config)?);
+            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+            return logged(log, acts::run(&access, config));
         }
         Task::Include(flags) => {
-            let config = flags.read(None, &mut mistakes);
-            return act(&access, log, mistakes.accept(config)?);
+            let config = Mistakes::check(|mistakes| flags.read(None, mistakes))?;
+            return logged(log, acts::run(&access, config));
         }
         Task::Crds => print(controller::CRDS)?,
         Task::Completion(CompletionFlags { shell }) => print(&completion::script(shell, Program::current())?)?,
@@ -116,14 +111,13 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
 
 /// Runs a command that reads. Its exit code 1 is an answer, such as that a Lease has no holder. A failure has 2.
 fn answer(log: Log, command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
-    log.install();
-    let code = runtime()?.block_on(command);
-    Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))))
+    logged(log, async { Ok(command.await.unwrap_or_else(|error| report(&error, ExitCode::from(2)))) })
 }
 
-fn act(access: &Access, log: Log, config: acts::Config) -> anyhow::Result<ExitCode> {
+/// Installs the log, and runs a command on two threads: while one parses a large answer, the other still runs the timers.
+fn logged<T>(log: Log, command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     log.install();
-    runtime()?.block_on(acts::run(access, config))
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(command)
 }
 
 /// Prints the error, its causes and a hint to standard error. Returns the exit code of the process.
@@ -148,11 +142,6 @@ fn message(error: &anyhow::Error) -> String {
     }
     lines.extend(error.downcast_ref::<Hinted>().map(|hinted| format!("hint: {}", hinted.hint())));
     lines.join("\n")
-}
-
-/// A runtime with two threads: while one parses a large answer, the other still runs the timers.
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::candidacy::Candidacy;
 use crate::ops;
+use crate::output::Output;
 use crate::terminal::{print, visible};
 
 /// The configuration of a campaign.
@@ -29,15 +30,6 @@ pub struct Config {
     pub candidacy: Candidacy,
     /// The format of the lines.
     pub output: Output,
-}
-
-/// The format of the lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// For people.
-    Text,
-    /// For programs: one JSON object per line.
-    Json,
 }
 
 /// The kind of a line.

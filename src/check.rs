@@ -20,41 +20,22 @@ pub(crate) use self::installation::{Installation, find as find_installations};
 use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;
+use crate::output::Output;
 use crate::program::Program;
-use crate::terminal::{Styles, print};
+use crate::terminal::Styles;
 
 /// How long one check may take, apart from the watch of the controllers' own Lease.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The configuration of the command.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// The output format.
-    pub output: Output,
-}
-
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// For people: one line for each check.
-    Text,
-    /// For scripts.
-    Json,
-}
 
 /// Examines the cluster and reports each finding. The exit code is 1 if there is a problem, otherwise 2 if a check was
 /// not possible, otherwise 0. With `--namespace` only that namespace is examined.
 ///
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, or if the API server does not answer.
-pub async fn run(access: &Access, Config { output }: Config) -> anyhow::Result<ExitCode> {
+pub async fn run(access: &Access, output: Output) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "check").await?.for_reading()?;
     let findings = Box::pin(examine(&cluster, access.namespace.as_deref())).await?;
-    let text = match output {
-        Output::Json => serde_json::to_string_pretty(&findings)?,
-        Output::Text => report::render(&findings, Program::current(), Styles::of_stdout().are_on()),
-    };
-    print(&format!("{text}\n"))?;
+    output.print(&findings, || report::render(&findings, Program::current(), Styles::of_stdout().are_on()) + "\n")?;
     Ok(report::exit_code(&findings))
 }
 

@@ -164,14 +164,13 @@ fn with_environment_variables(command: Command) -> Command {
             // The help text of an argument already names its values.
             let takes_value = argument.get_action().takes_values();
             let argument = if takes_value { argument.hide_possible_values(true) } else { argument };
-            match argument.get_long() {
-                Some(long) => {
-                    let variable = variable_name(long);
-                    // In the environment, a switch has a value, such as `true` or `0`.
-                    let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
-                    let argument = argument.env(variable);
-                    if is_switch { argument.value_parser(value(switch)) } else { argument }
-                }
+            let takes_bool = argument.get_value_names().is_some_and(|names| names == ["BOOL"]);
+            // In the environment, a switch has a value, such as `true` or `0`.
+            let is_switch = takes_bool || matches!(argument.get_action(), ArgAction::SetTrue);
+            let argument = if is_switch { argument.value_parser(value(switch)) } else { argument };
+            let argument = if takes_bool { argument.num_args(0..=1).default_missing_value("true") } else { argument };
+            match argument.get_long().map(variable_name) {
+                Some(variable) => argument.env(variable),
                 None => argument,
             }
         })

@@ -32,46 +32,25 @@ pub use self::explanation::{
 pub(crate) use self::scene::read_election;
 use crate::access::Access;
 use crate::cluster::Cluster;
+use crate::output::Output;
 use crate::program::Program;
-use crate::terminal::{Styles, print, width};
+use crate::terminal::{Styles, width};
 
 /// How long all reads together may take. The wait for a renewal comes on top.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What to explain, and how.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The Lease.
-    pub lease: String,
-    /// How long to wait for a renewal of the holder; `None` for about one renewal.
-    pub watch: Option<Duration>,
-    /// The output format.
-    pub output: Output,
-}
-
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Sentences for people.
-    Text,
-    /// One JSON object for scripts.
-    Json,
-}
-
-/// Explains the Lease. The exit code is 1 if it has no holder.
+/// Explains the Lease. The exit code is 1 if it has no holder. The command waits for a renewal of the holder for the
+/// time `watch`; without one, for about one renewal.
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
-pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+pub async fn run(access: &Access, lease: &str, watch: Option<Duration>, output: Output) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "explain").await?.for_reading()?;
-    let limit = READ_TIMEOUT.saturating_add(config.watch.unwrap_or(READ_TIMEOUT));
-    let scene = cluster.within(limit, Box::pin(scene::read(&cluster, &config.lease, config.watch))).await?;
+    let limit = READ_TIMEOUT.saturating_add(watch.unwrap_or(READ_TIMEOUT));
+    let scene = cluster.within(limit, Box::pin(scene::read(&cluster, lease, watch))).await?;
     let explanation = explain(&scene);
-    print(&match config.output {
-        Output::Text => {
-            Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()
-        }
-        Output::Json => serde_json::to_string_pretty(&explanation)? + "\n",
+    output.print(&explanation, || {
+        Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()
     })?;
     Ok(if explanation.state.is_held() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

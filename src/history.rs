@@ -9,7 +9,6 @@ mod terms;
 mod timeline;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use hustings_client::api::ReadLease;
 use hustings_client::clock::{Clock as _, SystemClock};
@@ -18,41 +17,19 @@ use kube::Api;
 pub use self::terms::{PastTerms, Source, TermRow};
 use crate::access::Access;
 use crate::cluster::{Cluster, api_error};
-use crate::terminal::{Styles, print, width};
-
-/// How long all reads may take.
-const READ_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// What to show, and how.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The Lease.
-    pub lease: String,
-    /// The output format.
-    pub output: Output,
-}
-
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// For people.
-    Table,
-    /// One JSON object for scripts.
-    Json,
-}
+use crate::explain::READ_TIMEOUT;
+use crate::output::Output;
+use crate::terminal::{Styles, width};
 
 /// Shows the terms of the Lease.
 ///
 /// # Errors
 /// Fails if the Lease cannot be read, or does not exist.
-pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+pub async fn run(access: &Access, lease: &str, output: Output) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "history").await?.for_reading()?;
-    let terms = cluster.within(READ_TIMEOUT, read(&cluster, &config.lease)).await?;
+    let terms = cluster.within(READ_TIMEOUT, read(&cluster, lease)).await?;
     let now = SystemClock.both().wall;
-    print(&match config.output {
-        Output::Table => table::render(&terms, now, width(), Styles::of_stdout()),
-        Output::Json => serde_json::to_string_pretty(&terms)? + "\n",
-    })?;
+    output.print(&terms, || table::render(&terms, now, width(), Styles::of_stdout()))?;
     Ok(ExitCode::SUCCESS)
 }
 

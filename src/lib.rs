@@ -22,6 +22,7 @@ pub mod history;
 mod nearest;
 pub mod ops;
 mod order;
+pub mod output;
 pub mod page;
 pub mod program;
 mod reviews;

@@ -1,5 +1,6 @@
 //! Asks the API server whether a request would be allowed.
 
+use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{
@@ -23,15 +24,67 @@ pub(crate) enum Subject {
     ServiceAccount { namespace: String, name: String },
 }
 
+/// A rule of a Role.
+pub(crate) struct Rule {
+    /// The API group; empty for the core group.
+    group: &'static str,
+    /// The resource, or `RESOURCE/SUBRESOURCE`.
+    resource: &'static str,
+    verbs: &'static [&'static str],
+}
+
+impl Rule {
+    pub(crate) const fn new(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Self {
+        Self { group, resource, verbs }
+    }
+
+    /// Returns the verbs that `subject` may not use in `namespace`, or without a namespace in the whole cluster. With a
+    /// `name`, it asks for that object only.
+    ///
+    /// # Errors
+    /// Fails with the reason if a review fails.
+    pub(crate) async fn missing(
+        &self,
+        client: &Client,
+        subject: &Subject,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Vec<&'static str>, String> {
+        let mut parts = self.resource.split('/').map(str::to_owned);
+        let (resource, subresource) = (parts.next(), parts.next());
+        let mut missing = Vec::new();
+        for verb in self.verbs {
+            let attributes = ResourceAttributes {
+                namespace: namespace.map(str::to_owned),
+                verb: Some((*verb).to_owned()),
+                group: Some(self.group.to_owned()),
+                resource: resource.clone(),
+                subresource: subresource.clone(),
+                // RBAC does not know the object's name in a create request.
+                name: name.filter(|_| *verb != "create").map(str::to_owned),
+                ..ResourceAttributes::default()
+            };
+            if !is_allowed(client, subject, attributes).await? {
+                missing.push(*verb);
+            }
+        }
+        Ok(missing)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Pods and Nodes are in the core group, which has no name.
+        let of = if self.group.is_empty() { "" } else { " of " };
+        write!(f, "{}{of}{}", self.resource, self.group)
+    }
+}
+
 /// Whether the request with these attributes would be allowed. A review without a verdict allows nothing.
 ///
 /// # Errors
 /// Fails with the reason if the review fails. The permission is then unknown.
-pub(crate) async fn is_allowed(
-    client: &Client,
-    subject: &Subject,
-    attributes: ResourceAttributes,
-) -> Result<bool, String> {
+async fn is_allowed(client: &Client, subject: &Subject, attributes: ResourceAttributes) -> Result<bool, String> {
     let review = async {
         match subject {
             Subject::Own => own(client, attributes).await,

@@ -29,7 +29,8 @@ use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::explain::{READ_TIMEOUT, read_election};
 use crate::hint::Hinted;
-use crate::terminal::{Styles, print};
+use crate::output::Output;
+use crate::terminal::Styles;
 
 /// The most replicas that the command simulates. That takes about a second.
 pub const MOST_REPLICAS: usize = 100;
@@ -68,15 +69,6 @@ pub struct Config {
     pub output: Output,
 }
 
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Tables for people.
-    Text,
-    /// One JSON object for scripts.
-    Json,
-}
-
 /// Simulates the upgrade. The exit code is 1 if it does not end, or if nobody leads in the end.
 ///
 /// # Errors
@@ -91,10 +83,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let outcome = simulate(&config, group, SystemClock.both().wall)?;
-    print(&match config.output {
-        Output::Text => render::render(&outcome, Styles::of_stdout()),
-        Output::Json => serde_json::to_string_pretty(&outcome)? + "\n",
-    })?;
+    config.output.print(&outcome, || render::render(&outcome, Styles::of_stdout()))?;
     let leads = outcome.terms.last().is_some_and(|term| term.until_seconds.is_none());
     Ok(if leads && outcome.seconds.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -105,7 +94,7 @@ fn simulate(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Out
 }
 
 /// Builds the upgrade from the configuration and from the group in the cluster.
-fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgrade, Hinted> {
+fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgrade<'_>, Hinted> {
     let offline = || Group { lease: "lease".to_owned(), is_direct: config.direct, ..Group::default() };
     let mut group = group.unwrap_or_else(offline);
     let found = group.replicas.len();
@@ -124,14 +113,5 @@ fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgr
     }
     group.lease_seconds = config.lease_seconds.or(group.lease_seconds);
     group.shutdown = config.shutdown;
-    Ok(Upgrade {
-        group,
-        to: config.to.clone(),
-        emulates: config.emulates.clone().unwrap_or_else(|| config.to.clone()),
-        wall,
-        surge: config.surge,
-        unavailable: config.unavailable,
-        readiness: config.readiness,
-        order: config.order,
-    })
+    Ok(Upgrade { config, group, wall })
 }

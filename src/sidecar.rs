@@ -73,12 +73,6 @@ pub enum Stands {
     WhileConnected,
 }
 
-/// When it stands, with the metric of that mode.
-enum Mode {
-    Always { handover_delay: Duration },
-    WhileConnected(ReleaseMetrics),
-}
-
 /// The parts of the sidecar that do not depend on when it stands.
 struct Sidecar<'a> {
     access: &'a Access,
@@ -117,13 +111,9 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let connection = candidacy.connect(access, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
-    let mode = match stands {
-        Stands::Always { handover_delay } => Mode::Always { handover_delay },
-        Stands::WhileConnected => Mode::WhileConnected(ReleaseMetrics::register(&mut registry)),
-    };
     let health = Health::new();
     let elector_runs = health.check("elector");
-    let sidecar = Sidecar {
+    let sidecar = |registry| Sidecar {
         access,
         candidacy,
         connection,
@@ -137,9 +127,12 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
         over: CancellationToken::new(),
         servers: TaskTracker::new(),
     };
-    match mode {
-        Mode::Always { handover_delay } => always::run(&sidecar, endpoints, handover_delay).await?,
-        Mode::WhileConnected(releases) => connected::run(&sidecar, endpoints, releases).await?,
+    match stands {
+        Stands::Always { handover_delay } => always::run(&sidecar(registry), endpoints, handover_delay).await?,
+        Stands::WhileConnected => {
+            let releases = ReleaseMetrics::register(&mut registry);
+            connected::run(&sidecar(registry), endpoints, releases).await?;
+        }
     }
     tracing::info!("stopped");
     Ok(())

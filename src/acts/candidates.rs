@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use hustings_client::api::{
-    NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch, exclusion_text,
-};
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::{Annotation, CandidateKind, Exclusion, LeaseRecord, WireTime};
 use k8s_openapi::api::core::v1::Pod;
@@ -158,7 +156,7 @@ async fn of_lease(
             candidate: Some(name.clone()),
             act: exclusion.as_ref().map_or_else(
                 || "may be elected again".to_owned(),
-                |exclusion| format!("is excluded until {}", in_words(exclusion)),
+                |exclusion| format!("is excluded until {exclusion}"),
             ),
             until: until.map(|until| until.to_string()),
             replaces: exclusion.as_ref().and(stands(candidate)),
@@ -275,16 +273,11 @@ async fn patch_candidate(
 /// The exclusion that is on the candidate now, in words.
 fn stands(candidate: &ReadCandidate) -> Option<String> {
     let text = match candidate.record.acts.exclude.as_ref()? {
-        Annotation::Valid(exclusion) => in_words(exclusion),
+        Annotation::Valid(exclusion) => exclusion.to_string(),
         Annotation::Malformed(text) => text.clone(),
     };
     let by = candidate.record.acts.asked_by.as_ref().map_or_else(String::new, |name| format!(" (asked by {name})"));
     Some(format!("exclusion until {text}{by}"))
-}
-
-/// The end of an exclusion, and its reason if it has one.
-fn in_words(exclusion: &Exclusion) -> String {
-    exclusion_text(exclusion).trim_end_matches(": ").to_owned()
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ fn check_pin(candidate: &ReadCandidate, wall: WireTime) -> Result<(), Hinted> {
     }
     if let Some(exclusion) = record.acts.exclusion(wall) {
         return Err(refused(
-            format!("{} is excluded until {}: {}", record.name, exclusion.until, exclusion.reason),
+            format!("{} is excluded until {exclusion}", record.name),
             format!("run `hustings include {}` first", record.name),
         ));
     }

@@ -96,9 +96,7 @@ fn configuration(container: &Container, namespace: &str) -> Result<Config, Strin
         Unparsed::Invalid(error) => error.to_string(),
     })?;
     let Task::Controller(flags) = cli.task else { return Err("its first argument is not `controller`".to_owned()) };
-    let mut mistakes = Mistakes::default();
-    let config = flags.read(&mut mistakes);
-    mistakes.accept(config).map_err(|error| error.to_string())
+    Mistakes::check(|mistakes| flags.read(mistakes)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

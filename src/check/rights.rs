@@ -1,31 +1,27 @@
 //! Checks whether the user of this command may install Hustings, see elections, and stand for election.
 
-use k8s_openapi::api::authorization::v1::ResourceAttributes;
-
 use super::report::Finding;
 use crate::cluster::Cluster;
-use crate::reviews::{Subject, is_allowed};
+use crate::reviews::{Rule, Subject};
 
 const CHECK: &str = "rights";
 
-/// A group, a resource and verbs on it.
-type Rule = (&'static str, &'static str, &'static [&'static str]);
-
 /// What `hustings status` reads.
-const TO_SEE: [Rule; 2] = [("coordination.k8s.io", "leases", &["list"]), ("hustings.io", "leasecandidates", &["list"])];
+const TO_SEE: [Rule; 2] =
+    [Rule::new("coordination.k8s.io", "leases", &["list"]), Rule::new("hustings.io", "leasecandidates", &["list"])];
 
 /// The rules of the ClusterRole `hustings-candidate`.
 const TO_STAND: [Rule; 2] = [
-    ("hustings.io", "leasecandidates", &["get", "list", "watch", "create", "patch", "delete"]),
-    ("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
+    Rule::new("hustings.io", "leasecandidates", &["get", "list", "watch", "create", "patch", "delete"]),
+    Rule::new("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
 ];
 
 /// The objects that the chart creates outside its namespace. For those inside it, Helm itself reports a missing
 /// permission.
 const TO_INSTALL: [Rule; 3] = [
-    ("apiextensions.k8s.io", "customresourcedefinitions", &["create"]),
-    ("rbac.authorization.k8s.io", "clusterroles", &["create"]),
-    ("rbac.authorization.k8s.io", "clusterrolebindings", &["create"]),
+    Rule::new("apiextensions.k8s.io", "customresourcedefinitions", &["create"]),
+    Rule::new("rbac.authorization.k8s.io", "clusterroles", &["create"]),
+    Rule::new("rbac.authorization.k8s.io", "clusterrolebindings", &["create"]),
 ];
 
 pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>, is_installed: bool) -> Vec<Finding> {
@@ -55,22 +51,10 @@ async fn finding(cluster: &Cluster, activity: &str, rules: &[Rule], namespace: O
 /// Returns the missing verbs, in the terms of a Role.
 async fn missing(cluster: &Cluster, rules: &[Rule], namespace: Option<&str>) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
-    for (group, resource, verbs) in rules {
-        let mut of_rule = Vec::new();
-        for verb in *verbs {
-            let attributes = ResourceAttributes {
-                namespace: namespace.map(str::to_owned),
-                verb: Some((*verb).to_owned()),
-                group: Some((*group).to_owned()),
-                resource: Some((*resource).to_owned()),
-                ..ResourceAttributes::default()
-            };
-            if !is_allowed(&cluster.leases, &Subject::Own, attributes).await? {
-                of_rule.push(*verb);
-            }
-        }
-        if !of_rule.is_empty() {
-            missing.push(format!("{} on {resource} of {group}", of_rule.join(", ")));
+    for rule in rules {
+        let verbs = rule.missing(&cluster.leases, &Subject::Own, namespace, None).await?;
+        if !verbs.is_empty() {
+            missing.push(format!("{} on {rule}", verbs.join(", ")));
         }
     }
     Ok(missing)

@@ -7,8 +7,9 @@ use hustings_core::model::{Transfer, WireTime};
 
 use super::mistakes::Mistakes;
 use super::parsers::{object_name, one_of, value};
-use crate::acts::{Act, Config, End, LeaseAct, Output, Targets};
+use crate::acts::{Act, Config, End, LeaseAct, Targets};
 use crate::duration;
+use crate::output::Output;
 
 /// The longest reason, in characters. Events and statuses have a limit.
 const LONGEST_REASON: usize = 256;
@@ -30,7 +31,7 @@ pub struct ActFlags {
     pub timeout: Duration,
     /// The output format: text or json, which is one object per line
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
 }
 

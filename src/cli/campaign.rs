@@ -4,7 +4,8 @@ use clap::Args;
 
 use super::parsers::one_of;
 use super::{CandidacyFlags, Mistakes};
-use crate::campaign::{Config, Output};
+use crate::campaign::Config;
+use crate::output::Output;
 
 /// The end of `--help`.
 const EXIT_CODES: &str = "\
@@ -22,7 +23,7 @@ pub struct CampaignFlags {
     pub candidacy: CandidacyFlags,
     /// The format of the lines: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
 }
 

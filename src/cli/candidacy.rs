@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use hustings_core::model::{Strategy, Version};
 
 use super::Mistakes;
-use super::parsers::{object_name, switch, value, whole_seconds};
+use super::parsers::{object_name, value, whole_seconds};
 use super::timing::timing;
 use crate::candidacy::Candidacy;
 use crate::duration;
@@ -44,13 +44,11 @@ pub struct CandidacyFlags {
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(key))]
     pub key: Option<i64>,
     /// Let the candidates elect among themselves while no controller runs; without effect if --direct is given
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
-        action = ArgAction::Set, value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
     pub fallback: bool,
     /// Take part in an election; if false, this process leads from its start and sends no request, so it must be the
     /// only one
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
-        action = ArgAction::Set, value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
     pub leader_elect: bool,
     /// Let the Lease expire when this process stops, instead of releasing it, so that the end of a time range stays
     /// true

@@ -3,21 +3,13 @@
 use clap::Args;
 
 use super::parsers::one_of;
-use crate::check::{Config, Output};
+use crate::output::Output;
 
 /// The flags of `hustings check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckFlags {
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
-}
-
-impl CheckFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
-        let Self { output } = self;
-        Config { output }
-    }
 }

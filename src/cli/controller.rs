@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use hustings_core::election::NODE_LEASES;
 
 use super::Mistakes;
-use super::parsers::{at_most, namespace_name, object_name, switch, value, whole_seconds};
+use super::parsers::{at_most, namespace_name, object_name, value, whole_seconds};
 use super::timing::timing;
 use crate::controller::{Config, EvidenceConfig, Native, OWN_LEASE, OwnLease};
 use crate::duration;
@@ -33,11 +33,10 @@ pub struct ControllerFlags {
     pub admin_address: ListenAddress,
     /// Serve the page `/ui` with all Leases and candidates to everybody who reaches the admin address; without this
     /// flag, only if that is a loopback address
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL")]
     pub ui: Option<bool>,
     /// Elect only while this process holds the controllers' own Lease; if false, this must be the only controller
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
-        action = ArgAction::Set, value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
     pub leader_elect: bool,
     /// How long the controllers' own Lease lasts without a renewal
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = value(whole_seconds))]
@@ -55,23 +54,19 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
     pub leader_elect_resource_namespace: Option<String>,
     /// Also elect the candidates of Kubernetes' own API, coordination.k8s.io, where the API server serves it
-    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
-        action = ArgAction::Set, value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub native: bool,
     /// Take the place of Kubernetes' election controller, which a kube-apiserver with CoordinatedLeaderElection runs
-    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
-        action = ArgAction::Set, value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub native_stand_in: bool,
     /// Elect as soon as the kubelet reports that the container of a silent holder has terminated; reads that Pod
-    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
-        action = ArgAction::Set, value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_pods: bool,
     /// Elect as soon as the node of a silent holder has the taint node.kubernetes.io/out-of-service; reads that Node
-    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
-        action = ArgAction::Set, value_parser = value(switch))]
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_nodes: bool,
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(settling))]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(|text| at_most(text, LONGEST_SETTLING)))]
     pub settling: Duration,
     /// How long a candidate that names no owner may be silent before the controller pings it, and again before it
     /// deletes it
@@ -137,10 +132,6 @@ impl Namespaces {
         names.dedup();
         Ok(Self(names))
     }
-}
-
-fn settling(text: &str) -> Result<Duration, String> {
-    at_most(text, LONGEST_SETTLING)
 }
 
 fn validity(text: &str) -> Result<Duration, String> {

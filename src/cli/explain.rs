@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::parsers::{at_most, object_name, one_of, value};
-use crate::explain::{Config, Output};
+use crate::output::Output;
 
 /// The longest wait for a renewal: the longest lease.
 const LONGEST_WATCH: Duration = Duration::from_hours(1);
@@ -21,16 +21,8 @@ pub struct ExplainFlags {
     pub watch_for: Option<Duration>,
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
-}
-
-impl ExplainFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
-        let Self { lease, watch_for: watch, output } = self;
-        Config { lease, watch, output }
-    }
 }
 
 #[cfg(test)]
@@ -42,8 +34,7 @@ mod tests {
     fn each_flag_of_explain_reaches_the_configuration() {
         let read = |line: &str| {
             let Task::Explain(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { panic!("{line}") };
-            let Config { lease, watch, output } = flags.read();
-            (lease, watch, output)
+            (flags.lease, flags.watch_for, flags.output)
         };
         assert_eq!(read("hustings explain web"), ("web".to_owned(), None, Output::Text));
         let hour = "hustings explain web --watch-for=1h -o json";

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::parsers::{object_name, one_of, value};
-use crate::history::{Config, Output};
+use crate::output::Output;
 
 /// The flags of `hustings history`.
 #[derive(Args, Clone, Debug)]
@@ -13,14 +13,6 @@ pub struct HistoryFlags {
     pub lease: String,
     /// The output format: table or json
     #[arg(long, short, value_name = "FORM", default_value = "table",
-        value_parser = one_of("an output format", &[("table", Output::Table), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &[("table", Output::Text), ("json", Output::Json)]))]
     pub output: Output,
-}
-
-impl HistoryFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
-        let Self { lease, output } = self;
-        Config { lease, output }
-    }
 }

@@ -61,6 +61,16 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unpar
 }
 
 impl Mistakes {
+    /// Returns the configuration that `read` makes of flags, if it finds no mistake.
+    ///
+    /// # Errors
+    /// Fails with all mistakes.
+    pub fn check<T>(read: impl FnOnce(&mut Self) -> Option<T>) -> Result<T, Hinted> {
+        let mut mistakes = Self::default();
+        let config = read(&mut mistakes);
+        mistakes.accept(config)
+    }
+
     /// Adds a mistake in `flag`, such as `--lease`, or in a positional argument, such as `COMMAND`.
     pub fn add(&mut self, flag: &str, reason: impl AsRef<str>) {
         self.0.push(format!("{flag}: {}", reason.as_ref()));

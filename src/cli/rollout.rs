@@ -8,7 +8,8 @@ use hustings_core::model::Version;
 
 use super::mistakes::Mistakes;
 use super::parsers::{at_most, object_name, one_of, value, whole_seconds};
-use crate::rollout::{Config, MOST_REPLICAS, Order, Output};
+use crate::output::Output;
+use crate::rollout::{Config, MOST_REPLICAS, Order};
 
 /// The longest time to start or to stop.
 const LONGEST_PHASE: Duration = Duration::from_hours(1);
@@ -54,7 +55,7 @@ pub struct RolloutFlags {
     pub direct: bool,
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+        value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
 }
 
@@ -67,41 +68,38 @@ const ORDERS: [(&str, Order); 3] = [
 impl RolloutFlags {
     /// The configuration.
     pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
-        let Self { lease, from, to, emulate, replicas, max_surge, max_unavailable, order, readiness, shutdown, .. } =
-            self;
-        let Self { lease_duration, direct, output, .. } = self;
-        if to.is_none() {
+        if self.to.is_none() {
             mistakes.add("--to", "is missing: use the version after the upgrade, such as 1.36");
         }
-        if lease.is_none() && from.is_none() {
+        if self.lease.is_none() && self.from.is_none() {
             mistakes.add("--from", "is missing: use the version before the upgrade, or name a Lease");
         }
-        if lease.is_some() && direct {
+        if self.lease.is_some() && self.direct {
             mistakes.add("--direct", "applies to a simulation without LEASE only: a Lease shows how its group elects");
         }
-        if max_surge == 0 && max_unavailable == 0 {
+        if self.max_surge == 0 && self.max_unavailable == 0 {
             mistakes.add("--max-surge", "must not be 0 together with --max-unavailable: the upgrade could not begin");
         }
-        let newest = to.as_deref().and_then(|to| to.parse::<Version>().ok());
-        if let (Some(emulated), Some(newest)) = (&emulate, newest)
+        let newest = self.to.as_deref().and_then(|to| to.parse::<Version>().ok());
+        if let (Some(emulated), Some(newest)) = (&self.emulate, newest)
             && emulated.parse::<Version>().is_ok_and(|emulated| emulated > newest)
         {
             mistakes.add("--emulate", format!("{emulated} is above --to: no program emulates a later version"));
         }
         Some(Config {
-            lease,
-            from,
-            to: to?,
-            emulates: emulate,
-            replicas,
-            direct,
-            surge: max_surge,
-            unavailable: max_unavailable,
-            order,
-            readiness,
-            shutdown,
-            lease_seconds: lease_duration,
-            output,
+            lease: self.lease,
+            from: self.from,
+            to: self.to?,
+            emulates: self.emulate,
+            replicas: self.replicas,
+            direct: self.direct,
+            surge: self.max_surge,
+            unavailable: self.max_unavailable,
+            order: self.order,
+            readiness: self.readiness,
+            shutdown: self.shutdown,
+            lease_seconds: self.lease_duration,
+            output: self.output,
         })
     }
 }

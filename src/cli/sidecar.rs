@@ -49,7 +49,7 @@ pub struct SidecarFlags {
     pub pod_label: Option<PodLabel>,
     /// How long to keep the Lease after reporting the end of a term, so that the program can stop before another
     /// replica leads
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(handover_delay))]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(|text| at_most(text, LONGEST_DELAY)))]
     pub handover_delay: Duration,
     /// How long the time range of this replica continues after its end while no other replica is known to have taken
     /// over, or `unbounded`
@@ -83,10 +83,6 @@ impl SidecarFlags {
         let (candidacy, pod_label) = (candidacy?, pod_label?);
         Some(Config { candidacy, listen, socket, admin_address, pod_label, stands, fail_open })
     }
-}
-
-fn handover_delay(text: &str) -> Result<Duration, String> {
-    at_most(text, LONGEST_DELAY)
 }
 
 fn fail_open(text: &str) -> Result<FailOpen, String> {

@@ -11,9 +11,7 @@ pub(crate) fn configuration<'a, T>(
     read: impl FnOnce(Cli, &mut Mistakes) -> Option<T>,
 ) -> Result<T, String> {
     let cli = parse(words.into_iter().map(Into::into)).map_err(|error| format!("{error:?}"))?;
-    let mut mistakes = Mistakes::default();
-    let configuration = read(cli, &mut mistakes);
-    mistakes.accept(configuration).map_err(|error| error.to_string())
+    Mistakes::check(|mistakes| read(cli, mistakes)).map_err(|error| error.to_string())
 }
 
 /// Checks that each command line is rejected with its mistake.

@@ -39,12 +39,12 @@ pub(super) fn candidates() -> Vec<CompletionCandidate> {
 
 /// The namespaces of the cluster.
 pub(super) fn namespaces() -> Vec<CompletionCandidate> {
-    names(async |cluster| list_names::<Namespace>(cluster).await)
+    names(list_names::<Namespace>)
 }
 
 /// The nodes of the cluster.
 pub(super) fn nodes() -> Vec<CompletionCandidate> {
-    names(async |cluster| list_names::<Node>(cluster).await)
+    names(list_names::<Node>)
 }
 
 /// The contexts of the kubeconfig file.

@@ -90,6 +90,13 @@ pub(super) struct Dispatcher {
     publication: Option<Publication>,
 }
 
+impl Parts {
+    /// Whether the elections of this Lease are those of this controller while it leads.
+    fn elects(&self, lease: &ElectedLease) -> bool {
+        !lease.has_native_candidates() || self.native.as_ref().is_none_or(|elects| *elects.borrow())
+    }
+}
+
 /// Which kinds were listed completely in a scope.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
@@ -255,8 +262,7 @@ impl Dispatcher {
             self.forget(&key);
             return;
         };
-        let elects_native = self.parts.native.as_ref().is_none_or(|elects| *elects.borrow());
-        let is_ours = elects_native || !lease.has_native_candidates();
+        let is_ours = self.parts.elects(lease);
         if !is_ours {
             lease.stand_by();
         }

@@ -44,7 +44,7 @@ impl Leading {
     pub(super) fn holder(&self) -> Option<String> {
         match self {
             Self::Always => None,
-            Self::Holding(leadership) => leadership.holder().as_deref().map(str::to_owned),
+            Self::Holding(leadership) => leadership.holder(),
         }
     }
 
@@ -118,9 +118,8 @@ impl OwnCampaign {
     }
 
     /// Waits until the campaign has ended.
-    pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
-        let leadership = self.campaign.leadership();
-        async move { leadership.ended().await }
+    pub(super) async fn ended(&self) {
+        self.campaign.leadership().ended().await;
     }
 
     /// Releases the own Lease, so that the next controller does not wait for its expiry.

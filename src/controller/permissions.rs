@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election::EvidenceConfig;
-use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::Client;
 use tokio::sync::Notify;
 
@@ -17,7 +16,7 @@ use super::key::LeaseKey;
 use super::native;
 use super::watched::Scope;
 use crate::ops::health::Check;
-use crate::reviews::{Subject, is_allowed};
+use crate::reviews::{Rule, Subject};
 
 /// The pause between checks while a permission is missing. Also the shortest pause in any case.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
@@ -25,54 +24,31 @@ const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 /// The pause between checks while no permission is missing.
 const PAUSE: Duration = Duration::from_mins(5);
 
-/// A rule of a Role: verbs on a resource.
-struct Rule {
-    group: &'static str,
-    resource: &'static str,
-    subresource: &'static str,
-    verbs: &'static [&'static str],
-}
-
 /// The verbs on Leases, the controllers' own included.
-const LEASES: Rule = Rule {
-    group: "coordination.k8s.io",
-    resource: "leases",
-    subresource: "",
-    verbs: &["get", "list", "watch", "create", "patch"],
-};
+const LEASES: Rule = Rule::new("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]);
 
 /// The rules for each scope of the controller.
 const RULES: [Rule; 4] = [
-    Rule {
-        group: "hustings.io",
-        resource: "leasecandidates",
-        subresource: "",
-        verbs: &["get", "list", "watch", "patch", "delete"],
-    },
-    Rule { group: "hustings.io", resource: "leasecandidates", subresource: "status", verbs: &["patch"] },
+    Rule::new("hustings.io", "leasecandidates", &["get", "list", "watch", "patch", "delete"]),
+    Rule::new("hustings.io", "leasecandidates/status", &["patch"]),
     LEASES,
-    Rule { group: "events.k8s.io", resource: "events", subresource: "", verbs: &["create", "patch"] },
+    Rule::new("events.k8s.io", "events", &["create", "patch"]),
 ];
 
 /// The rule for native candidates. Without it, the controller elects all others.
-const NATIVE: Rule = Rule {
-    group: "coordination.k8s.io",
-    resource: "leasecandidates",
-    subresource: "",
-    verbs: &["get", "list", "watch", "patch", "delete"],
-};
+const NATIVE: Rule = Rule::new("coordination.k8s.io", "leasecandidates", &["get", "list", "watch", "patch", "delete"]);
 
 /// The rule to observe whether Kubernetes' controller elects native candidates.
-const OBSERVES: Rule = Rule { verbs: &["get"], ..LEASES };
+const OBSERVES: Rule = Rule::new("coordination.k8s.io", "leases", &["get"]);
 
 /// The rule to stand in for Kubernetes' controller.
-const STANDS_IN: Rule = Rule { verbs: &["get", "patch"], ..LEASES };
+const STANDS_IN: Rule = Rule::new("coordination.k8s.io", "leases", &["get", "patch"]);
 
 /// The rule to read the Pod of a silent holder. Without it, the controller waits until the Lease expires.
-const EVIDENCE_PODS: Rule = Rule { group: "", resource: "pods", subresource: "", verbs: &["get"] };
+const EVIDENCE_PODS: Rule = Rule::new("", "pods", &["get"]);
 
 /// The rule to read the Node of a silent holder.
-const EVIDENCE_NODES: Rule = Rule { group: "", resource: "nodes", subresource: "", verbs: &["get"] };
+const EVIDENCE_NODES: Rule = Rule::new("", "nodes", &["get"]);
 
 /// All permissions that the controller needs.
 pub(crate) struct Requirements(Vec<Requirement>);
@@ -210,48 +186,20 @@ pub(crate) async fn missing(
 ) -> Result<Vec<Missing>, String> {
     let mut missing = Vec::new();
     for requirement in requirements {
-        let mut verbs = Vec::new();
-        for verb in requirement.rule.verbs {
-            if !allowed(client, subject, requirement, verb).await? {
-                verbs.push(*verb);
-            }
-        }
+        let Requirement { scope, name, rule, purpose } = requirement;
+        let verbs = rule.missing(client, subject, scope.namespace(), name.as_deref()).await?;
         if !verbs.is_empty() {
             let grant = format!("{} on {requirement}", verbs.join(", "));
-            missing.push(Missing { grant, purpose: requirement.purpose });
+            missing.push(Missing { grant, purpose: *purpose });
         }
     }
     Ok(missing)
 }
 
-async fn allowed(
-    client: &Client,
-    subject: &Subject,
-    Requirement { scope, name, rule, .. }: &Requirement,
-    verb: &str,
-) -> Result<bool, String> {
-    let attributes = ResourceAttributes {
-        namespace: scope.namespace().map(str::to_owned),
-        verb: Some(verb.to_owned()),
-        group: Some(rule.group.to_owned()),
-        resource: Some(rule.resource.to_owned()),
-        subresource: Some(rule.subresource.to_owned()).filter(|name| !name.is_empty()),
-        // RBAC does not know the object's name in a create request.
-        name: name.clone().filter(|_| verb != "create"),
-        ..ResourceAttributes::default()
-    };
-    is_allowed(client, subject, attributes).await
-}
-
 impl std::fmt::Display for Requirement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { scope, name, rule: Rule { group, resource, subresource, .. }, .. } = self;
-        let slash = if subresource.is_empty() { "" } else { "/" };
-        write!(f, "{resource}{slash}{subresource}")?;
-        // Pods and Nodes are in the core group, which has no name.
-        if !group.is_empty() {
-            write!(f, " of {group}")?;
-        }
+        let Self { scope, name, rule, .. } = self;
+        write!(f, "{rule}")?;
         if let Some(name) = name {
             write!(f, " by the name {name}")?;
         }

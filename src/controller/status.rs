@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use hustings_client::api::LeaseCandidateStatus;
+use hustings_client::api::names::CONDITIONS;
 use hustings_core::model::{CandidateKey, RecordedStatus, Truth, WireTime};
 
 use super::key::LeaseKey;
-
-const TYPES: [&str; 3] = ["Admissible", "Responsive", "Leading"];
 
 /// A status to write.
 pub(super) struct StatusWrite {
@@ -33,7 +32,7 @@ pub(super) struct Transitions([Option<(Truth, WireTime)>; 3]);
 impl Transitions {
     /// Reads the conditions of the object's status.
     pub(super) fn read(status: &LeaseCandidateStatus) -> Self {
-        Self(TYPES.map(|type_| {
+        Self(CONDITIONS.map(|type_| {
             let condition = status.conditions.iter().find(|condition| condition.type_ == type_)?;
             let since = WireTime::from_micros(condition.last_transition_time.0.as_microsecond());
             Some((Truth::read(&condition.status), since))

@@ -53,7 +53,9 @@ pub(super) trait Watched:
     /// The API of this version of the kind in `scope`.
     fn api(client: Client, scope: &Scope, version: &Self::DynamicType) -> Api<Self>;
     /// The label selector of the watch.
-    fn labels() -> Option<String>;
+    fn labels() -> Option<String> {
+        None
+    }
     /// The event for a new version of this object.
     fn changed(self, key: ObjectKey) -> WatchEvent;
     /// The event for an object that was deleted or no longer matches the selector.
@@ -145,10 +147,6 @@ impl Watched for ReadCandidate {
         scoped(client, scope.namespace())
     }
 
-    fn labels() -> Option<String> {
-        None
-    }
-
     fn changed(self, key: ObjectKey) -> WatchEvent {
         WatchEvent::Candidate(member(key, CandidateKind::Hustings), Box::new(self.into()))
     }
@@ -169,10 +167,6 @@ impl Watched for ReadNativeCandidate {
 
     fn api(client: Client, scope: &Scope, version: &NativeVersion) -> Api<Self> {
         scoped_native(client, scope.namespace(), *version)
-    }
-
-    fn labels() -> Option<String> {
-        None
     }
 
     fn changed(self, key: ObjectKey) -> WatchEvent {

@@ -23,11 +23,9 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
                 sentences.push(format!("The exclusion of {name} has ended: it lasted until {}.", exclusion.until));
             }
             Some(Annotation::Valid(exclusion)) => {
-                let reason =
-                    if exclusion.reason.is_empty() { String::new() } else { format!(": {}", exclusion.reason) };
                 let by = candidate.record.acts.asked_by.as_ref();
                 let by = by.map_or_else(String::new, |by| format!(" (asked by {by})"));
-                sentences.push(format!("{name} is excluded until {}{reason}{by}.", exclusion.until));
+                sentences.push(format!("{name} is excluded until {exclusion}{by}."));
             }
             Some(Annotation::Malformed(text)) => {
                 sentences.push(malformed(names::EXCLUDE, text, &format!(" on the candidate {name}")));

@@ -87,8 +87,8 @@ async fn candidates(cluster: &Cluster, lease: &str) -> anyhow::Result<Vec<ReadCa
 }
 
 /// Whether a holder has taken up this record, and so renews it.
-fn is_in_term(record: Option<&LeaseRecord>) -> bool {
-    record.is_some_and(|record| record.holder.is_some() && !record.is_open())
+fn is_in_term(record: &LeaseRecord) -> bool {
+    record.holder.is_some() && !record.is_open()
 }
 
 /// Reads the Lease until its record changes, by default for a quarter longer than the usual renewal interval. Returns
@@ -104,7 +104,7 @@ async fn renewal(
     let first = newest.record.clone();
     let mut observed = Observed::first(first.clone(), sent);
     let end = sent.after(watch.unwrap_or_else(|| longest_watch(first.declared_seconds())));
-    while is_in_term(Some(&newest.record)) && SystemClock.both().moment < end {
+    while is_in_term(&newest.record) && SystemClock.both().moment < end {
         tokio::time::sleep(PERIOD).await;
         let sent = SystemClock.both().moment;
         let Some(next) = self::lease(cluster, name).await? else { return Ok((None, None, false)) };
@@ -163,7 +163,7 @@ fn installed(cluster: &Cluster, found: Installation) -> Controller {
 /// Reads the holder's Pod, which the candidate names as its owner. A static pod is no owner, but has the candidate's
 /// name.
 async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[ReadCandidate]) -> HolderPod {
-    let Some(record) = record.filter(|record| is_in_term(Some(record))) else { return HolderPod::Unnamed };
+    let Some(record) = record.filter(|record| is_in_term(record)) else { return HolderPod::Unnamed };
     let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let Some(holder) = holder.filter(|_| names_place) else { return HolderPod::Unnamed };

@@ -25,7 +25,7 @@ pub struct PastTerms {
 }
 
 /// One term.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TermRow {
     /// `leaseTransitions` during the term.
@@ -53,10 +53,11 @@ pub struct TermRow {
 }
 
 /// The source of the information on a term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The Lease names the holder.
+    #[default]
     Lease,
     /// The annotation of the Lease.
     History,
@@ -114,13 +115,9 @@ impl TermRow {
             number: Some(record.transitions),
             holder: holder.to_owned(),
             since: record.running_term().map(|term| MicroTime(term.since)),
-            until: None,
-            duration_seconds: None,
-            gap_seconds: None,
-            ending: None,
-            cause: None,
             ended: if is_grant { "granted, not taken up yet" } else { "on the Lease now" }.to_owned(),
             source: Source::Lease,
+            ..Self::default()
         }
     }
 
@@ -143,16 +140,11 @@ impl TermRow {
 
     fn of_event(start: &Start) -> Self {
         Self {
-            number: None,
             holder: start.holder.clone(),
             since: Some(MicroTime(start.at)),
-            until: None,
-            duration_seconds: None,
-            gap_seconds: None,
-            ending: None,
-            cause: None,
             ended: "from an event".to_owned(),
             source: Source::Event,
+            ..Self::default()
         }
     }
 }

@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
 
 /// The log of a process.
 #[derive(Clone, Debug)]
@@ -80,7 +79,6 @@ impl Log {
         let builder = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(self.level.0))
             .with_writer(std::io::stderr)
-            .with_span_events(FmtSpan::NONE)
             // A closed terminal or pipe must not cause a panic, and there is no place to report it.
             .log_internal_errors(false)
             .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::group::ReplicaSpec;
 use super::simulation::News;
-use super::upgrade::{Step, Upgrade};
+use super::upgrade::Step;
 
 /// The outcome of an upgrade. All times count from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -112,15 +112,15 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for this upgrade. `leader` leads before it begins.
-    pub(super) fn new(upgrade: &Upgrade, leader: Option<String>) -> Self {
+    /// A recorder for an upgrade of the `old` replicas to the version `to`. `leader` leads before it begins.
+    pub(super) fn new(old: &[ReplicaSpec], to: &str, leader: Option<String>) -> Self {
         let version = |old: &ReplicaSpec| (old.name.clone(), old.binary_version.clone());
         Self {
             entries: Vec::new(),
-            versions: upgrade.group.replicas.iter().map(version).collect(),
+            versions: old.iter().map(version).collect(),
             leader,
-            old: upgrade.group.replicas.iter().map(|old| old.name.clone()).collect(),
-            to: upgrade.to.clone(),
+            old: old.iter().map(|old| old.name.clone()).collect(),
+            to: to.to_owned(),
         }
     }
 
@@ -230,11 +230,7 @@ fn rounded(seconds: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::model::WireTime;
-
     use super::*;
-    use crate::rollout::group::Group;
-    use crate::rollout::upgrade::Order;
 
     const OLD: [&str; 2] = ["a", "b"];
 
@@ -244,17 +240,7 @@ mod tests {
             binary_version: "1.1".to_owned(),
             ..ReplicaSpec::default()
         };
-        let upgrade = Upgrade {
-            group: Group { replicas: OLD.map(spec).into(), ..Group::default() },
-            to: "1.2".to_owned(),
-            emulates: "1.2".to_owned(),
-            wall: WireTime::from_micros(0),
-            surge: 1,
-            unavailable: 0,
-            readiness: Duration::ZERO,
-            order: Order::YoungestFirst,
-        };
-        Recorder::new(&upgrade, leader.map(str::to_owned))
+        Recorder::new(&OLD.map(spec), "1.2", leader.map(str::to_owned))
     }
 
     #[test]

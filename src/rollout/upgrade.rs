@@ -10,6 +10,7 @@ use std::time::Duration;
 use hustings_core::election;
 use hustings_core::model::WireTime;
 
+use super::Config;
 use super::group::{Group, REST, ReplicaSpec};
 use super::outcome::{Outcome, Recorder};
 use super::simulation::{NewReplica, Simulation};
@@ -34,23 +35,12 @@ pub enum Order {
 
 /// An upgrade to simulate.
 #[derive(Clone, Debug)]
-pub(super) struct Upgrade {
+pub(super) struct Upgrade<'a> {
+    pub(super) config: &'a Config,
     /// The group before it, the old replicas.
     pub(super) group: Group,
-    /// `spec.binaryVersion` of the new replicas.
-    pub(super) to: String,
-    /// `spec.emulationVersion` of the new replicas.
-    pub(super) emulates: String,
     /// The wall-clock time of the start.
     pub(super) wall: WireTime,
-    /// How many replicas may run beyond the wanted number.
-    pub(super) surge: usize,
-    /// How many of the wanted replicas may be unavailable.
-    pub(super) unavailable: usize,
-    /// How long a new replica takes until it stands and is ready.
-    pub(super) readiness: Duration,
-    /// The order in which the old replicas stop.
-    pub(super) order: Order,
 }
 
 /// A replica during the upgrade.
@@ -76,7 +66,7 @@ pub(super) enum Step {
 }
 
 /// Simulates the upgrade.
-pub(super) fn simulate(upgrade: &Upgrade) -> Outcome {
+pub(super) fn simulate(upgrade: &Upgrade<'_>) -> Outcome {
     let group = &upgrade.group;
     let controller = (!group.is_direct).then(election::Config::default);
     let mut simulation = Simulation::new(&group.lease, controller, upgrade.wall);
@@ -86,12 +76,12 @@ pub(super) fn simulate(upgrade: &Upgrade) -> Outcome {
     simulation.take_news();
     let leader = simulation.leader().map(|leader| simulation.name(leader).to_owned());
     let began = simulation.now();
-    let recorder = Recorder::new(upgrade, leader);
+    let recorder = Recorder::new(&group.replicas, &upgrade.config.to, leader);
     Rollout { upgrade, simulation, running, created: 0, began, recorder }.run()
 }
 
 struct Rollout<'a> {
-    upgrade: &'a Upgrade,
+    upgrade: &'a Upgrade<'a>,
     simulation: Simulation,
     running: Vec<Running>,
     /// How many new replicas have been created.
@@ -154,9 +144,9 @@ impl Rollout<'_> {
 
     /// Creates and stops as many replicas as the rules allow now.
     fn reconcile(&mut self) {
-        let wanted = self.upgrade.group.replicas.len();
-        let (most, least) =
-            (wanted.saturating_add(self.upgrade.surge), wanted.saturating_sub(self.upgrade.unavailable));
+        let Upgrade { config, group, .. } = self.upgrade;
+        let wanted = group.replicas.len();
+        let (most, least) = (wanted.saturating_add(config.surge), wanted.saturating_sub(config.unavailable));
         // Each round creates or stops one replica.
         for _ in 0..wanted.saturating_mul(2) {
             let stays = || self.running.iter().filter(|replica| !replica.is_stopping);
@@ -164,7 +154,7 @@ impl Rollout<'_> {
             if self.created < wanted && stays().count() < most {
                 self.created += 1;
                 self.recorder.step(self.elapsed(), Step::Created(self.upgrade.new_name(self.created)));
-                let ready_at = self.simulation.now().saturating_add(self.upgrade.readiness);
+                let ready_at = self.simulation.now().saturating_add(config.readiness);
                 self.running.push(Running { number: None, new: Some(self.created), ready_at, is_stopping: false });
             } else if available > least
                 && let Some((index, number)) = self.next_to_stop()
@@ -184,7 +174,7 @@ impl Rollout<'_> {
         let old = self.running.iter().enumerate().filter(|(_, replica)| replica.new.is_none() && !replica.is_stopping);
         let mut old = old.filter_map(|(index, replica)| Some((index, replica.number?)));
         // The old replicas are in the order of their creation.
-        match self.upgrade.order {
+        match self.upgrade.config.order {
             Order::YoungestFirst => old.next_back(),
             Order::LeaderFirst => old.max_by_key(|(_, number)| Some(*number) == leader),
             Order::LeaderLast => old.max_by_key(|(_, number)| Some(*number) != leader),
@@ -192,7 +182,7 @@ impl Rollout<'_> {
     }
 }
 
-impl Upgrade {
+impl Upgrade<'_> {
     /// The name of the `count`th new replica.
     fn new_name(&self, count: usize) -> String {
         let Group { lease, replicas, .. } = &self.group;
@@ -201,10 +191,11 @@ impl Upgrade {
     }
 
     fn new_replica(&self, name: String) -> NewReplica {
+        let Config { to, emulates, .. } = self.config;
         self.group.replica(ReplicaSpec {
             name,
-            binary_version: self.to.clone(),
-            emulation_version: Some(self.emulates.clone()),
+            binary_version: to.clone(),
+            emulation_version: Some(emulates.as_ref().unwrap_or(to).clone()),
             ..ReplicaSpec::default()
         })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, exclusion_text, pin_text};
+use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, pin_text};
 use hustings_core::model::{
     Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime,
 };
@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::native;
 
 /// A Lease with its candidates.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseRow {
     /// Its namespace.
@@ -68,7 +68,7 @@ pub struct LeaseRow {
 }
 
 /// The state of a Lease, as far as the objects show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {
     /// It has a holder.
@@ -84,6 +84,7 @@ pub enum LeaseState {
     /// It has no holder on purpose; [`LeaseRow::hold`] has the reason.
     Hold,
     /// It has candidates, but the object does not exist.
+    #[default]
     Missing,
 }
 
@@ -272,7 +273,7 @@ fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseStat
 /// The text of an act. A malformed act has no effect, and the text says so.
 fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> String {
     match annotation {
-        Annotation::Valid(value) => text(value).trim_end_matches(": ").to_owned(),
+        Annotation::Valid(value) => text(value),
         Annotation::Malformed(text) => format!("{text} (does not parse, no effect)"),
     }
 }
@@ -283,21 +284,8 @@ pub(crate) fn missing((namespace, lease): (String, String), candidates: Vec<Read
         namespace,
         lease,
         state: or_no_candidate(LeaseState::Missing, &candidates),
-        holder: None,
-        since: None,
-        expires_within_seconds: None,
-        preferred: None,
-        strategy: None,
-        term: 0,
-        token: None,
-        key: None,
-        hold: None,
-        hold_until: None,
-        transfer: None,
-        pin: None,
-        asked_by: None,
-        reason: None,
         candidates: ranked(candidates),
+        ..LeaseRow::default()
     }
 }
 
@@ -327,7 +315,7 @@ fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
             emulation_version: record.emulation_version,
             priority: (record.kind == CandidateKind::Hustings).then_some(record.priority),
             state: record.status.state.map(CandidateState::as_str),
-            exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, exclusion_text)),
+            exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, ToString::to_string)),
             reason: record.status.message,
         }
     });

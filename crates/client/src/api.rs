@@ -15,7 +15,7 @@ mod native;
 mod reading;
 mod timestamp;
 
-pub use acts::{exclusion_patch, exclusion_text, pin_text};
+pub use acts::{exclusion_patch, pin_text};
 pub use candidate::{LeaseCandidateStatus, ReadCandidate};
 pub use candidate_writes::{candidate_patch, new_candidate};
 #[cfg(feature = "crd")]

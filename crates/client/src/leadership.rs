@@ -7,6 +7,7 @@ mod shared;
 pub(crate) mod term;
 pub(crate) mod writes;
 
+pub(crate) use handle::latest;
 pub use handle::{Holder, Leadership, Obstacle, View};
 pub(crate) use publisher::{Publisher, leadership};
 pub use range::{HolderChange, TimeRange};

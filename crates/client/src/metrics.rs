@@ -119,7 +119,7 @@ impl Observer for Instruments {
 }
 
 impl Collector for Metrics {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         // Clone the map, so that no elector waits for a scrape.
         let elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone();
 
@@ -134,46 +134,43 @@ impl Collector for Metrics {
             gauge(leading.contains(name)).encode(family.encode_family(&[("name", name)])?)?;
         }
 
+        let to = &mut encoder;
         let help = "Whether this process holds the Lease (1)";
-        let mut family = encoder.encode_descriptor("hustings_lease_held", help, None, MetricType::Gauge)?;
-        for (lease, election) in &elections {
-            gauge(election.is_held()).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
-        }
-
+        each(&elections, to, ("hustings_lease_held", None, help), |election| gauge(election.is_held()))?;
         let help =
             "Whether the time range of this process continues after its end because no other holder is known (1)";
-        let mut family = encoder.encode_descriptor("hustings_lease_failing_open", help, None, MetricType::Gauge)?;
-        for (lease, election) in &elections {
-            let fails_open = election.electors.iter().any(Leadership::failing_open);
-            gauge(fails_open).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
-        }
-
-        let (name, help) = ("hustings_lease_validity", "How long this process certainly continues to lead");
-        let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-        for (lease, election) in &elections {
-            let validity = ConstGauge::new(election.validity().as_secs_f64());
-            validity.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
-        }
-
-        let mut family =
-            encoder.encode_descriptor("hustings_lease_terms", "Terms that have begun", None, MetricType::Counter)?;
-        for (lease, election) in &elections {
-            election.instruments.terms.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
-        }
-
-        let (name, help) = ("hustings_lease_renewal", "How long a renewal took, whether or not it succeeded");
-        let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for (lease, election) in &elections {
-            election.instruments.renewals.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
-        }
-
-        let (name, help) = ("hustings_lease_renewal_failures", "Renewals that did not succeed");
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (lease, election) in &elections {
-            election.instruments.failed_renewals.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
-        }
-        Ok(())
+        each(&elections, to, ("hustings_lease_failing_open", None, help), |election| {
+            gauge(election.electors.iter().any(Leadership::failing_open))
+        })?;
+        let help = "How long this process certainly continues to lead";
+        each(&elections, to, ("hustings_lease_validity", Some(&Unit::Seconds), help), |election| {
+            ConstGauge::new(election.validity().as_secs_f64())
+        })?;
+        let help = "Terms that have begun";
+        each(&elections, to, ("hustings_lease_terms", None, help), |election| election.instruments.terms.clone())?;
+        let help = "How long a renewal took, whether or not it succeeded";
+        each(&elections, to, ("hustings_lease_renewal", Some(&Unit::Seconds), help), |election| {
+            election.instruments.renewals.clone()
+        })?;
+        let help = "Renewals that did not succeed";
+        each(&elections, to, ("hustings_lease_renewal_failures", None, help), |election| {
+            election.instruments.failed_renewals.clone()
+        })
     }
+}
+
+/// Encodes one metric of each Lease.
+fn each<M: EncodeMetric>(
+    elections: &BTreeMap<String, Election>,
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, unit, help): (&str, Option<&Unit>, &str),
+    metric: impl Fn(&Election) -> M,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, unit, metric(&Election::new()).metric_type())?;
+    for (lease, election) in elections {
+        metric(election).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Metrics {

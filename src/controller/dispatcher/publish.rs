@@ -113,8 +113,7 @@ impl Dispatcher {
 
     fn publish_lease(&mut self, key: &LeaseKey, now: Now) {
         let Some(lease) = self.leases.get_mut(key) else { return };
-        let elects_native = self.parts.native.as_ref().is_none_or(|elects| *elects.borrow());
-        let decides = self.leads && (elects_native || !lease.has_native_candidates());
+        let decides = self.leads && self.parts.elects(lease);
         if let (Some(view), Some(publication)) = (lease.view(now, decides), &self.publication) {
             publication.page.publish(&view);
         }

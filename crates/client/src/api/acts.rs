@@ -37,7 +37,7 @@ pub fn pin_text(pin: &Pin) -> String {
 }
 
 /// Returns the text of `hustings.io/exclude`.
-pub fn exclusion_text(exclusion: &Exclusion) -> String {
+fn exclusion_text(exclusion: &Exclusion) -> String {
     format!("{}: {}", exclusion.until, exclusion.reason)
 }
 

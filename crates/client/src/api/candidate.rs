@@ -88,6 +88,7 @@ impl ReadCandidate {
         let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
         let spec = &object["spec"];
         let optional = |field| text(spec, field).map(cut);
+        let [admissible, responsive, leading] = names::CONDITIONS.map(|name| read_condition(&status.conditions, name));
         let record = CandidateRecord {
             pod: metadata.owner_references.iter().flatten().find_map(pod_of),
             emulation_version: optional("emulationVersion"),
@@ -101,9 +102,9 @@ impl ReadCandidate {
                 unresponsive_since: status.unresponsive_since.map(|time| time.0),
                 damping_count: u32::try_from(status.damping_count).unwrap_or(0),
                 damped_until: status.damped_until.map(|time| time.0),
-                admissible: read_condition(&status.conditions, "Admissible"),
-                responsive: read_condition(&status.conditions, "Responsive"),
-                leading: read_condition(&status.conditions, "Leading"),
+                admissible,
+                responsive,
+                leading,
             },
             ..common_fields(CandidateKind::Hustings, &metadata, spec)
         };

@@ -11,9 +11,6 @@ use super::candidate::ReadCandidate;
 use super::names;
 use super::timestamp::MicroTime;
 
-/// The conditions of a status, in the order of [`CandidatePatch::Status`].
-const CONDITIONS: [&str; 3] = ["Admissible", "Responsive", "Leading"];
-
 /// Returns the object to create for a candidate.
 pub fn new_candidate(namespace: &str, nomination: &Nomination, renew_time: WireTime) -> Value {
     let mut metadata = metadata(nomination);
@@ -75,7 +72,7 @@ fn spec(nomination: &Nomination, renew_time: WireTime) -> Map<String, Value> {
 
 fn status_of(status: &RecordedStatus, since: &[WireTime; 3]) -> Value {
     let conditions = [&status.admissible, &status.responsive, &status.leading];
-    let conditions: Vec<Value> = CONDITIONS
+    let conditions: Vec<Value> = names::CONDITIONS
         .iter()
         .zip(conditions)
         .zip(status.condition_messages())

@@ -52,6 +52,9 @@ pub const STAND_IN: &str = "hustings.io/stand-in";
 /// Candidate annotation: the duration of a Lease that this candidate holds, in seconds.
 pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 
+/// The conditions in the status of a candidate. Lists of their times and messages have the same order.
+pub const CONDITIONS: [&str; 3] = ["Admissible", "Responsive", "Leading"];
+
 /// The longest name of an object.
 pub(crate) const LONGEST_NAME: usize = 253;
 

@@ -7,6 +7,8 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tokio::sync::watch;
 
+use crate::leadership::latest;
+
 /// The group of replicas that name no group; see [`lease_of_group`].
 const DEFAULT_GROUP: &str = "default";
 
@@ -67,15 +69,7 @@ impl Key {
     /// last key stays in force.
     pub(crate) fn changes(&self) -> BoxStream<'static, Option<i64>> {
         let Source::Watched(receiver) = &self.0 else { return stream::pending().boxed() };
-        let mut receiver = receiver.clone();
-        // Report a change from before this call, too.
-        receiver.mark_changed();
-        let changes = stream::unfold(receiver, |mut receiver| async move {
-            receiver.changed().await.ok()?;
-            let key = *receiver.borrow_and_update();
-            Some((key, receiver))
-        });
-        changes.chain(stream::pending()).boxed()
+        latest(receiver.clone()).chain(stream::pending()).boxed()
     }
 }
 

@@ -208,7 +208,7 @@ impl Leadership {
 }
 
 /// The current value first, then each change. Slow readers skip intermediate values, never the latest.
-fn latest<T: Clone + Send + Sync + 'static>(mut values: watch::Receiver<T>) -> impl Stream<Item = T> + Send {
+pub(crate) fn latest<T: Clone + Send + Sync + 'static>(mut values: watch::Receiver<T>) -> impl Stream<Item = T> + Send {
     values.mark_changed();
     stream::unfold(values, |mut values| async move {
         values.changed().await.ok()?;

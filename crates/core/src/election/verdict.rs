@@ -149,23 +149,6 @@ impl LeaseVerdict {
     }
 }
 
-impl Unheld {
-    /// The cause as a metric label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::New => "new",
-            Self::Released => "released",
-            Self::ConnectionClosed => Cause::ConnectionClosed.as_str(),
-            Self::Panicked => Cause::Panicked.as_str(),
-            Self::WorkEnded => Cause::WorkEnded.as_str(),
-            Self::Lapsed => "lapsed",
-            Self::ProvenDead(evidence) => evidence.as_str(),
-            Self::GrantNotTakenUp => "grant-not-taken-up",
-        }
-    }
-}
-
 impl Election {
     /// The state of the Lease before this decision changes anything.
     pub(super) fn lease_verdict(&mut self, terms: &Terms, builder: &mut DecisionBuilder) -> LeaseVerdict {

@@ -4,6 +4,8 @@
 //! preferred: no rule of safety depends on it. An annotation that does not parse has no effect, and the controller
 //! reports it.
 
+use std::fmt;
+
 use super::{CandidateKey, Hold, LeaseRecord, WireTime};
 
 /// What an annotation contains.
@@ -46,7 +48,8 @@ pub struct Pin {
     pub until: WireTime,
 }
 
-/// Annotation `hustings.io/exclude` of a candidate: it is not elected until a time.
+/// Annotation `hustings.io/exclude` of a candidate: it is not elected until a time. Its text is the end, with the reason
+/// if there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Exclusion {
     /// Until when.
@@ -87,6 +90,13 @@ impl Transfer {
             Self::Any => true,
             Self::To(name) => **name == *candidate.name,
         }
+    }
+}
+
+impl fmt::Display for Exclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { until, reason } = self;
+        if reason.is_empty() { write!(f, "{until}") } else { write!(f, "{until}: {reason}") }
     }
 }
 
@@ -189,6 +199,12 @@ mod tests {
         let excluded =
             CandidateActs { exclude: Some(Annotation::Valid(exclusion.clone())), ..CandidateActs::default() };
         assert_eq!((excluded.exclusion(BEFORE), excluded.exclusion(END)), (Some(&exclusion), None));
+    }
+
+    #[test]
+    fn an_exclusion_shows_its_end_and_its_reason_if_it_has_one() {
+        let text = |reason: &str| Exclusion { until: WireTime::from_micros(0), reason: reason.to_owned() }.to_string();
+        assert_eq!((&*text(""), &*text("drain")), ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z: drain"));
     }
 
     #[test]
