@@ -58,14 +58,20 @@ pub enum Output {
     Json,
 }
 
+impl Config {
+    /// How long the command may take: the reads, and the wait for a renewal.
+    fn limit(&self) -> Duration {
+        READ_TIMEOUT.saturating_add(self.watch.unwrap_or(READ_TIMEOUT))
+    }
+}
+
 /// Explains the Lease. The exit code is 1 if it has no holder.
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "explain").await?.for_reading()?;
-    let limit = READ_TIMEOUT.saturating_add(config.watch.unwrap_or(READ_TIMEOUT));
-    let scene = cluster.within(limit, Box::pin(scene::read(&cluster, &config.lease, config.watch))).await?;
+    let scene = cluster.within(config.limit(), Box::pin(scene::read(&cluster, &config.lease, config.watch))).await?;
     let explanation = explain(&scene);
     print(&match config.output {
         Output::Text => {

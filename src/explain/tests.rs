@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene, explain};
 use super::render::render;
+use super::{Config, Output};
 use crate::terminal::Styles;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/explain");
@@ -65,6 +66,15 @@ fn electors_are_simulated_for_at_most_a_hundred_candidates() {
     });
     let sentences = explain(&scene(&input)).prospect.sentences.join(" ");
     assert!(sentences.contains("the controller would grant the Lease to w1."), "{sentences}");
+}
+
+#[test]
+fn the_command_may_take_as_long_as_it_is_asked_to_watch_and_its_reads() {
+    for (watch, seconds) in [(None, 30), (Some(0), 15), (Some(3600), 3615)] {
+        let watch = watch.map(Duration::from_secs);
+        let config = Config { lease: "l".to_owned(), watch, output: Output::Text };
+        assert_eq!(config.limit(), Duration::from_secs(seconds), "{watch:?}");
+    }
 }
 
 fn scene(input: &Value) -> Scene {
