@@ -89,6 +89,16 @@ async fn a_controller_without_the_permissions_for_native_candidates_is_ready() {
     assert_eq!((readiness.ready, readiness.checks[0].message.as_deref()), (true, Some(expected)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_lacks_a_permission_of_each_purpose_is_not_ready() {
+    let (client, _) = server(|_| json!({ "allowed": false }));
+    let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect, &EvidenceConfig::default());
+    let health = Health::new();
+    tokio::spawn(watch(client, requirements, Arc::default(), health.check("permissions")));
+    tokio::time::sleep(PAUSE_WHILE_MISSING).await;
+    assert!(!health.readiness().ready);
+}
+
 #[tokio::test]
 async fn evidence_needs_reads_of_pods_in_each_scope_and_of_nodes_in_the_cluster() {
     let (client, _) = server(|_| json!({ "allowed": false }));
