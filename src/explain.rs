@@ -46,11 +46,15 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
 pub async fn run(access: &Access, lease: &str, watch: Option<Duration>, output: Output) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "explain").await?.for_reading()?;
-    let limit = READ_TIMEOUT.saturating_add(watch.unwrap_or(READ_TIMEOUT));
-    let scene = cluster.within(limit, Box::pin(scene::read(&cluster, lease, watch))).await?;
+    let scene = cluster.within(limit(watch), Box::pin(scene::read(&cluster, lease, watch))).await?;
     let explanation = explain(&scene);
     output.print(&explanation, || {
         Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()
     })?;
     Ok(if explanation.state.is_held() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How long the command may take: the reads, and the wait for a renewal.
+fn limit(watch: Option<Duration>) -> Duration {
+    READ_TIMEOUT.saturating_add(watch.unwrap_or(READ_TIMEOUT))
 }

@@ -171,6 +171,11 @@ fn run_runs_its_command_and_leaves_no_process_behind() {
 }
 
 #[test]
+fn a_controller_starts_stops_and_fails_with_a_reason() {
+    transcript("controller");
+}
+
+#[test]
 fn campaign_and_sidecar_start_stop_and_fail_with_a_reason() {
     transcript("stands");
 }

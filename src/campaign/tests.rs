@@ -101,13 +101,24 @@ async fn the_end_of_a_term_is_printed_once_with_its_cause() {
 async fn a_candidate_that_another_lease_owns_is_printed_as_a_failure() {
     let store = MemoryStore::new();
     let builder = Elector::in_memory(&store, "n", "other").identity("a").binary_version("1.2.0");
-    let _first = builder.build().unwrap().start();
+    let first = builder.build().unwrap().start();
     sleep(Duration::from_secs(1)).await;
     let mut run = run(&store, Output::Text, |builder| builder.binary_version("1.2.0").fallback(false).build().unwrap());
     settle().await;
     let hint = "give each elector an identity of its own (--identity)";
     let expected = format!("a has failed: LeaseCandidate a stands for Lease other and not for n/l: {hint}");
-    assert_eq!(lines(&mut run.printed), [expected]);
+    assert_eq!(lines(&mut run.printed), [expected.as_str()]);
+    // Another change does not repeat it.
+    let holder = direct(Elector::in_memory(&store, "n", "l").identity("b")).start();
+    settle().await;
+    assert_eq!(lines(&mut run.printed), ["b holds the Lease"]);
+    holder.stop().await.unwrap();
+    settle().await;
+    assert_eq!(lines(&mut run.printed), ["the Lease has no holder"]);
+    // It is printed anew when it stands anew.
+    first.stop().await.unwrap();
+    settle().await;
+    assert_eq!(lines(&mut run.printed), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -204,11 +204,29 @@ mod tests {
             ("", &[("permissions", Verdict::Ok)][..]),
             ("--evidence-pods", &[("permissions", Verdict::Ok), ("evidence", Verdict::Fail)]),
             ("--native", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
+            ("--native --native-stand-in", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
         ] {
             let config = controller_config(flags);
             let findings = permissions(&cluster.leases, &installation("1.0.0", 2), &config).await;
             let found: Vec<_> = findings.iter().map(|finding| (finding.check, finding.verdict)).collect();
             assert_eq!(found, expected, "{findings:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_own_lease_is_read_where_the_flags_of_the_controller_place_it() {
+        for (flags, expected) in [
+            ("", Some("/namespaces/n/leases/hustings-controller")),
+            ("--leader-elect-resource-name=own --leader-elect-resource-namespace=o", Some("/namespaces/o/leases/own")),
+            ("--leader-elect=false", None),
+        ] {
+            let (cluster, requests) = cluster(|_| None);
+            let installation = Installation { config: Ok(controller_config(flags)), ..installation("1.0.0", 2) };
+            of_installation(&cluster.leases, &installation).await;
+            let requests = requests.lock().unwrap();
+            let read =
+                requests.iter().find_map(|sent| sent.path.split_once("coordination.k8s.io/v1").map(|(_, path)| path));
+            assert_eq!(read, expected, "{flags}");
         }
     }
 

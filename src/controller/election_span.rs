@@ -31,8 +31,9 @@ pub(super) struct ElectionSpan {
 impl ElectionSpan {
     /// Follows a decision. Exports the span if a term has begun since the last one.
     pub(super) fn follow(&mut self, now: Now, lease: &LeaseKey, transitions: u32, decision: &Decision) {
-        if let Some(choice) = decision.actions.iter().find_map(choice) {
-            self.choice = Some(choice);
+        let choice = decision.actions.iter().find_map(choice);
+        if choice.is_some() {
+            self.choice.clone_from(&choice);
         }
         match &decision.lease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
@@ -61,8 +62,8 @@ impl ElectionSpan {
                     _ if preferred.is_some() => {
                         self.began.get_or_insert((now.moment, UnheldCause::HandOver));
                     }
-                    // The request to hand over was withdrawn.
-                    _ => (self.began, self.choice) = (None, None),
+                    // No request to hand over stands. This decision may make one.
+                    _ => (self.began, self.choice) = (None, choice),
                 }
                 self.holder = Some(holder.name.to_string());
             }
@@ -100,4 +101,80 @@ fn export(now: Now, lasted: Duration, attributes: Vec<KeyValue>, candidates: &[C
     let span = tracer.span_builder("election").with_start_time(end.checked_sub(lasted).unwrap_or(end));
     let mut span = span.with_attributes(attributes).with_events(events.collect()).start(&tracer);
     span.end_with_timestamp(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::election::{Choice, Event as Report, Timer, Unheld};
+    use hustings_core::model::{CandidateKey, LeaseRecord, LeaseWrite, Purpose, WireTime};
+
+    use super::*;
+
+    /// Follows a decision at `seconds`. Returns since when the election lasts, its cause, and the reason of the choice.
+    fn follow(
+        span: &mut ElectionSpan,
+        seconds: i64,
+        lease: LeaseVerdict,
+        report: Option<Report>,
+    ) -> (Option<(i64, &'static str)>, bool) {
+        let moment = Moment::from_micros(seconds * 1_000_000);
+        let record = LeaseRecord::default();
+        let write = |event| Action::WriteLease { write: LeaseWrite::new(Purpose::Grant, &record), event: Some(event) };
+        let actions = report.map(write).into_iter().collect();
+        let decision = Decision { actions, deadline: moment, timer: Timer::Requeue, lease, candidates: Vec::new() };
+        span.follow(Now { moment, wall: WireTime::default() }, &LeaseKey::new("n", "l"), 1, &decision);
+        (span.began.map(|(since, cause)| (since.as_micros() / 1_000_000, cause.as_str())), span.choice.is_some())
+    }
+
+    fn held(holder: &str, preferred: Option<&str>, taken_up: bool) -> LeaseVerdict {
+        LeaseVerdict::Held {
+            holder: CandidateKey::hustings(holder),
+            preferred: preferred.map(CandidateKey::hustings),
+            taken_up,
+        }
+    }
+
+    #[test]
+    fn an_election_lasts_from_its_cause_to_the_term_that_it_leads_to() {
+        let mut span = ElectionSpan::default();
+        let elected =
+            || Some(Report::Elected { candidate: CandidateKey::hustings("a"), why: Choice::Only, after: None });
+        let free = || LeaseVerdict::Unheld { since: Moment::from_micros(1_000_000), cause: Unheld::Released };
+        assert_eq!(follow(&mut span, 2, free(), None), (Some((1, "released")), false));
+        assert_eq!(follow(&mut span, 3, free(), elected()), (Some((1, "released")), true));
+        assert_eq!(follow(&mut span, 4, held("a", None, false), None), (Some((1, "released")), true));
+        assert_eq!(follow(&mut span, 5, held("a", None, true), None), (None, false), "it is exported");
+    }
+
+    #[test]
+    fn a_request_to_hand_over_that_is_withdrawn_leaves_no_trace() {
+        let mut span = ElectionSpan::default();
+        let asked = || {
+            Some(Report::Preferred {
+                holder: "a".into(),
+                candidate: CandidateKey::hustings("b"),
+                criterion: None,
+                asked_by: None,
+            })
+        };
+        assert_eq!(follow(&mut span, 1, held("a", None, true), None), (None, false));
+        assert_eq!(follow(&mut span, 2, held("a", None, true), asked()), (None, true), "it is not written yet");
+        for seconds in [3, 4] {
+            assert_eq!(follow(&mut span, seconds, held("a", Some("b"), true), None), (Some((3, "hand-over")), true));
+        }
+        assert_eq!(follow(&mut span, 5, held("a", None, true), None), (None, false), "it was withdrawn");
+        assert_eq!(follow(&mut span, 6, held("a", Some("b"), true), None), (Some((6, "hand-over")), false));
+        assert_eq!(follow(&mut span, 7, held("b", None, true), None), (None, false), "it is exported");
+    }
+
+    #[test]
+    fn a_lease_that_is_not_elected_for_ends_the_election() {
+        for lease in [LeaseVerdict::OutOfBounds, LeaseVerdict::Foreign { holder: "x".into() }] {
+            let mut span = ElectionSpan::default();
+            follow(&mut span, 1, held("a", Some("b"), true), None);
+            assert_eq!(follow(&mut span, 2, LeaseVerdict::Unread, None).0, Some((1, "hand-over")));
+            assert_eq!(follow(&mut span, 3, lease, None), (None, false));
+            assert_eq!(span.holder, None);
+        }
+    }
 }

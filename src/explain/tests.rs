@@ -11,6 +11,7 @@ use hustings_core::model::{ContainerEnd, Moment, Now, Observed, PodRecord, WireT
 use serde_json::{Value, json};
 
 use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene, explain};
+use super::limit;
 use super::render::render;
 use crate::terminal::Styles;
 
@@ -65,6 +66,14 @@ fn electors_are_simulated_for_at_most_a_hundred_candidates() {
     });
     let sentences = explain(&scene(&input)).prospect.sentences.join(" ");
     assert!(sentences.contains("the controller would grant the Lease to w1."), "{sentences}");
+}
+
+#[test]
+fn the_command_may_take_as_long_as_it_is_asked_to_watch_and_its_reads() {
+    for (watch, seconds) in [(None, 30), (Some(0), 15), (Some(3600), 3615)] {
+        let watch = watch.map(Duration::from_secs);
+        assert_eq!(limit(watch), Duration::from_secs(seconds), "{watch:?}");
+    }
 }
 
 fn scene(input: &Value) -> Scene {

@@ -101,6 +101,7 @@ mod tests {
     #[test]
     fn the_newest_holder_has_the_first_letter_and_a_gap_is_visible() {
         assert_eq!(bar(&[("a", 0, 50), ("b", 50, 100)], 20), "BBBBBBBBBBAAAAAAAAAA\nthe last 1m 40s: A b, B a\n\n");
+        assert!(bar(&[("a", 0, 52), ("b", 52, 100)], 20).starts_with("BBBBBBBBBBAAAAAAAAAA\n"), "the newer one shows");
         // A column of five seconds shows a gap of one second.
         assert!(bar(&[("a", 0, 49), ("b", 50, 100)], 20).starts_with("BBBBBBBBBB.AAAAAAAAA\n"));
         assert_eq!(

@@ -16,6 +16,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Handle;
 
+use crate::environment::variable;
 use crate::hint::Hinted;
 
 /// The variables that name a collector, such as `http://localhost:4318`.
@@ -40,12 +41,7 @@ impl Traces {
     /// # Errors
     /// Fails if the environment names an invalid collector.
     pub fn start(service: &'static str) -> anyhow::Result<Option<Self>> {
-        let endpoint = |name| std::env::var(name).ok().filter(|value| !value.is_empty()).map(|value| (name, value));
-        let Some((name, endpoint)) = ENDPOINTS.into_iter().find_map(endpoint) else { return Ok(None) };
-        if !endpoint.starts_with("http://") {
-            let message = format!("{name}: {endpoint:?} is not an http:// address, and traces are sent without TLS");
-            return Err(Hinted::new(message, "name a collector on this node, such as http://localhost:4318").into());
-        }
+        let Some((name, endpoint)) = collector(variable)? else { return Ok(None) };
         let client = Arc::new(HyperClient::with_default_connector(TIMEOUT, None));
         let exporter = SpanExporter::builder()
             .with_http()
@@ -70,10 +66,39 @@ impl Traces {
     }
 }
 
+/// The variable that names the collector, and its address. `None` if no variable does.
+fn collector(variable: impl Fn(&str) -> Option<String>) -> Result<Option<(&'static str, String)>, Hinted> {
+    let endpoint = |name| variable(name).map(|value| (name, value));
+    let Some((name, endpoint)) = ENDPOINTS.into_iter().find_map(endpoint) else { return Ok(None) };
+    if endpoint.starts_with("http://") {
+        return Ok(Some((name, endpoint)));
+    }
+    let message = format!("{name}: {endpoint:?} is not an http:// address, and traces are sent without TLS");
+    Err(Hinted::new(message, "name a collector on this node, such as http://localhost:4318"))
+}
+
 #[async_trait]
 impl HttpClient for OnRuntime {
     async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, HttpError> {
         let client = Arc::clone(&self.client);
         self.runtime.spawn(async move { client.send_bytes(request).await }).await?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_for_traces_precedes_and_an_address_that_needs_tls_is_refused() {
+        let read = |values: [&str; 2]| {
+            let value = |name: &str| Some(values[ENDPOINTS.iter().position(|known| *known == name)?].to_owned());
+            collector(|name| value(name).filter(|value| !value.is_empty())).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(["", ""]), Ok(None));
+        assert_eq!(read(["", "http://b:4318"]), Ok(Some((ENDPOINTS[1], "http://b:4318".to_owned()))));
+        assert_eq!(read(["http://a:4318", "http://b:4318"]), Ok(Some((ENDPOINTS[0], "http://a:4318".to_owned()))));
+        let refused = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: \"https://a\" is not an http:// address, and traces are sent without TLS";
+        assert_eq!(read(["https://a", "http://b:4318"]), Err(refused.to_owned()));
     }
 }

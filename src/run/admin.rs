@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use hustings_client::metrics::Metrics;
 use hustings_client::{ElectorBuilder, Leadership};
 use tokio::sync::watch;
@@ -32,6 +33,12 @@ impl Admin {
     pub(super) async fn start(address: &ListenAddress) -> anyhow::Result<Self> {
         let listener = address.listen("admin-address").await?;
         tracing::info!(address = %listener.local_addr()?, "the admin server listens");
+        let (admin, router) = Self::new();
+        tokio::spawn(http::serve(listener, router, CancellationToken::new()));
+        Ok(admin)
+    }
+
+    fn new() -> (Self, Router) {
         let health = Health::new();
         let elector_runs = health.check("elector");
         let mut registry = metrics::registry();
@@ -44,8 +51,7 @@ impl Admin {
         let router = admin::router(health.clone(), Arc::new(registry))
             .merge(snapshot::routes(snapshot))
             .merge(range::routes(move || current.borrow().clone()));
-        tokio::spawn(http::serve(listener, router, CancellationToken::new()));
-        Ok(Self { health, elector_runs, metrics, leadership })
+        (Self { health, elector_runs, metrics, leadership }, router)
     }
 
     /// Adds the elector to the metrics.
@@ -62,5 +68,42 @@ impl Admin {
     /// Reports that the elector no longer stands. The wrapper may start another one later.
     pub(super) fn has_ended(&self) {
         self.elector_runs.fail("the command has ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::Elector;
+    use hustings_client::testing::MemoryStore;
+
+    use super::*;
+    use crate::ops::http::testing::{ask, text_of};
+
+    #[tokio::test(start_paused = true)]
+    async fn each_answer_is_that_of_the_elector_that_stands() {
+        let (admin, router) = Admin::new();
+        // The codes of three answers, and whether there is a time range.
+        let answers = async || {
+            let mut codes = Vec::new();
+            for path in ["/livez", "/readyz", "/isleader"] {
+                codes.push(ask(&router, path).await.status().as_u16());
+            }
+            (codes, text_of(ask(&router, "/range").await).await.contains("start"))
+        };
+        assert_eq!(answers().await, (vec![200, 503, 503], false), "nothing stands yet");
+        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a");
+        let campaign = admin.measure(builder).direct().build().unwrap().start();
+        admin.stands(campaign.leadership());
+        campaign.leadership().wait_until_leader().await.unwrap();
+        assert_eq!(answers().await, (vec![200; 3], true));
+        let metrics = text_of(ask(&router, "/metrics").await).await;
+        for expected in ["leader_election_master_status{name=\"l\"} 1", "hustings_build_info"] {
+            assert!(metrics.contains(expected), "{metrics}");
+        }
+        admin.has_ended();
+        campaign.stop().await.unwrap();
+        assert_eq!(answers().await, (vec![200, 503, 503], true), "the range outlasts the term");
+        let verbose = text_of(ask(&router, "/readyz?verbose").await).await;
+        assert!(verbose.contains("the command has ended"), "{verbose}");
     }
 }

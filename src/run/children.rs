@@ -314,3 +314,57 @@ fn reap(pid: Pid) {
     // This fails only if the process was already reaped.
     let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
+    #[test]
+    fn a_child_in_the_wrappers_group_is_a_plugin_and_on_a_terminal_only_once_it_has_ended() {
+        let (me, group, other) = (getpid(), Some(pid(7)), Some(pid(8)));
+        for (parent, process_group, has_ended, plain, on_a_terminal) in [
+            (Some(me), group, false, true, false),
+            (Some(me), group, true, true, true),
+            (Some(me), other, true, false, false),
+            (Some(pid(9)), group, true, false, false),
+            (None, group, true, false, false),
+        ] {
+            let process = Process { pid: pid(10), parent, group: process_group, has_ended };
+            for (terminal, expected) in [(false, plain), (true, on_a_terminal)] {
+                let children = Children(Arc::new(Shared { terminal, group, started: Mutex::default() }));
+                assert_eq!(children.is_plugin(&process), expected, "{process:?} {terminal}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_reaches_the_group_of_the_command_or_on_a_terminal_the_command_alone() {
+        let process = |number: i32, group: i32| Process {
+            pid: pid(number),
+            parent: None,
+            group: Some(pid(group)),
+            has_ended: false,
+        };
+        for (terminal, expected) in [(false, [true, true, false]), (true, [true, false, false])] {
+            let children = Children(Arc::new(Shared { terminal, group: None, started: Mutex::default() }));
+            let target = children.target(pid(10));
+            let included = [process(10, 10), process(11, 10), process(12, 7)].map(|process| target.includes(&process));
+            assert_eq!(included, expected, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn an_exit_code_is_that_of_the_command_or_128_plus_its_signal() {
+        for (status, code, text) in [
+            (Status::Code(7), 7, "exit code 7"),
+            (Status::Signal(15), 143, "signal 15"),
+            (Status::Signal(300), 255, "signal 300"),
+        ] {
+            assert_eq!((status.exit_code(), status.to_string().as_str()), (code, text));
+        }
+    }
+}

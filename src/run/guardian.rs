@@ -311,6 +311,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_process_of_the_target_is_waited_for_even_without_the_variable() {
+        let mut child = Command::new("sleep").arg("60").env_clear().stdout(Stdio::null()).spawn().unwrap();
+        let target = Target::Process(Pid::from_child(&child));
+        let left = kill_listed(target, b"HUSTINGS_TEST_VARIABLE=").unwrap();
+        assert_eq!((left, child.try_wait().unwrap()), (1, None), "it is not killed again");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(kill_listed(target, b"HUSTINGS_TEST_VARIABLE=").unwrap(), 0);
+    }
+
+    #[test]
     fn messages_are_parsed_as_they_are_written() {
         let pid = Pid::from_raw(77).unwrap();
         for message in [

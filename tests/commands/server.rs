@@ -91,6 +91,7 @@ impl Server {
 
     /// Runs a process to its end. It gets the signal as soon as it has printed the text.
     pub(crate) fn wait_for(&self, command: std::process::Command, signal: Option<(Signal, &str)>) -> Output {
+        let line = format!("{command:?}");
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let run = async {
@@ -107,7 +108,8 @@ impl Server {
             let (stdout, stderr) = tokio::join!(collect(stdout, look), collect(stderr, look));
             Output { status: child.wait().await.unwrap(), stdout, stderr }
         };
-        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, run).await }).unwrap()
+        let ended = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, run).await });
+        ended.unwrap_or_else(|_| panic!("still running: {line}"))
     }
 
     /// Replaces the objects and the behaviour.

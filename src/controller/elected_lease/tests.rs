@@ -282,4 +282,8 @@ fn a_decision_that_finds_no_candidate_counts_as_an_election_without_a_result() {
         lease.decide(at(now), &metrics);
     }
     assert!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get() > 0);
+    assert_eq!(
+        (lease.state(), lease.sample(at(20).moment).map(|sample| sample.held)),
+        (LeaseState::NoCandidate, Some(false))
+    );
 }

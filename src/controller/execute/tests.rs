@@ -63,7 +63,8 @@ fn executor(answers: fn(usize) -> bool) -> (Executor, Arc<AtomicUsize>) {
 
 fn executor_over(client: Client) -> Executor {
     let (clock, metrics) = (SystemClock::shared(), Metrics::new().0);
-    let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+    let (publisher, publishing) = Publisher::new(client.clone(), "test", metrics.clone());
+    tokio::spawn(publishing);
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
     Executor::new(store, client, clock, publisher, metrics)
 }
@@ -225,6 +226,22 @@ async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
     let events = received.iter().filter(|(path, _)| path.contains("/events"));
     let reasons: BTreeSet<_> = events.map(|(_, event)| event["reason"].as_str().unwrap().to_owned()).collect();
     assert_eq!(reasons, ["HandOverAsked", "NoLiveCandidate"].map(str::to_owned).into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_lease_that_fails_is_neither_counted_as_a_result_nor_reported_by_an_event() {
+    let (executor, received) = executor(|_| true);
+    let metrics = executor.metrics.clone();
+    let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
+    let write = LeaseWrite { preferred_holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &current) };
+    let (candidate, criterion) = (CandidateKey::hustings("a"), Some(Criterion::Priority));
+    let preferred = Event::Preferred { holder: "b".into(), candidate, criterion, asked_by: None };
+    let actions = vec![Action::WriteLease { write, event: Some(preferred) }];
+    executor.carry_out(LeaseKey::new("n", "l"), actions, Some(current)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(received.load(Ordering::SeqCst), 1, "no event is sent");
+    assert_eq!(metrics.elections.get_or_create(&ElectionResult::Preferred.label()).get(), 0);
+    assert_eq!(metrics.preemptions.get_or_create(&PreferenceReason::Priority.label()).get(), 0);
 }
 
 #[tokio::test]

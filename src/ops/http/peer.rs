@@ -43,7 +43,7 @@ impl Peer {
         self.disconnected.cancelled().await;
     }
 
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.cancel();
         self.disconnected.cancel();
     }

@@ -109,6 +109,8 @@ mod tests {
         let exclusion = Exclusion { until: END, reason: "drain".to_owned() };
         let read = candidate_acts(&metadata(names::EXCLUDE, " 2026-12-31T23:59:59Z:  drain ")).exclude;
         assert_eq!(read, Some(Annotation::Valid(exclusion)));
+        let read = candidate_acts(&metadata(names::EXCLUDE, "2026-12-31T23:59:59Z:")).exclude;
+        assert_eq!(read, Some(Annotation::Valid(Exclusion { until: END, reason: String::new() })));
         let until = lease_acts(&metadata(names::HOLD_UNTIL, " 2026-12-31T23:59:59Z ")).hold_until;
         assert_eq!(until, Some(Annotation::Valid(END)));
     }

@@ -188,6 +188,7 @@ mod tests {
             leading: condition(Truth::False, "Damped"),
             message: "Why.".to_owned(),
             damping_count: 2,
+            unresponsive_since: Some(WireTime::from_micros(6_000_000)),
             damped_until: Some(WireTime::from_micros(8_000_000)),
             ..RecordedStatus::default()
         });
@@ -197,6 +198,10 @@ mod tests {
         assert_eq!(
             (&status["dampingCount"], &status["dampedUntil"]),
             (&json!(2), &json!("1970-01-01T00:00:08.000000Z"))
+        );
+        assert_eq!(
+            (&status["unresponsiveSince"], &status["message"]),
+            (&json!("1970-01-01T00:00:06.000000Z"), &json!("Why."))
         );
         let conditions = status["conditions"].as_array().unwrap();
         let shown = conditions

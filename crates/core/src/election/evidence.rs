@@ -303,6 +303,16 @@ mod tests {
     fn before_the_first_renewal_a_quarter_of_the_lease_is_silence() {
         assert_eq!(silence(&[], 20), Duration::from_secs(5));
         assert!(silence(&[], 137) > Duration::from_secs(31), "renewed every 26 s");
+        // A client that shortens the duration does not make the holder renew more often.
+        let held = |seconds, transitions| LeaseRecord {
+            holder: Some("a".to_owned()),
+            duration_seconds: seconds,
+            transitions,
+            ..LeaseRecord::default()
+        };
+        let (mut observed, start) = (Observed::first(held(60, 1), Moment::from_micros(0)), Moment::from_micros(0));
+        observed.observe(LeaseRecord { resource_version: 2, ..held(20, 2) }, start);
+        assert_eq!(HolderWatch::begun(None).silent_from(&observed).since(start), Duration::from_secs(15));
     }
 
     #[test]

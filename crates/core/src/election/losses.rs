@@ -272,6 +272,29 @@ mod tests {
     }
 
     #[test]
+    fn a_native_holder_declines_a_request_by_a_renewal_that_removes_it() {
+        let key = CandidateKey::native("a");
+        let record =
+            CandidateRecord { kind: CandidateKind::Native, name: "a".to_owned(), ..CandidateRecord::default() };
+        let member = Box::new(Member::first(record, now(0), &Config::default()));
+        let mut members = Members::from([(key, member)]);
+        let renewed = |seconds: i64, preferred: Option<&str>| {
+            let mut record = LeaseRecord { session: SessionMark::Absent, duration_seconds: 15, ..grant("a", 1) };
+            record.renew_time = Some(WireTime::from_micros(seconds));
+            record.native.preferred_holder = preferred.map(str::to_owned);
+            record
+        };
+        let mut period = HoldingPeriod::of(&renewed(0, Some("b")), at(0));
+        for (seconds, preferred, declined_at) in [(1, Some("b"), None), (2, None, Some(at(2))), (3, None, Some(at(2)))]
+        {
+            let record = renewed(seconds, preferred);
+            period = follow(period, &record, &mut members, seconds);
+            period.observe_request(&record, &members);
+            assert_eq!(period.declined_at(), declined_at, "at {seconds} s");
+        }
+    }
+
+    #[test]
     fn a_lapse_under_a_later_controller_counts_once_that_controller_has_seen_a_renewal() {
         let renewed = |micros| LeaseRecord { renew_time: Some(WireTime::from_micros(micros)), ..term("a", 1) };
         for (renewals, counted) in [(0, 0), (1, 1)] {

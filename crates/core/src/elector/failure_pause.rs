@@ -152,6 +152,7 @@ mod tests {
             (Observation::LeaseWritten { attempt, outcome: Outcome::Conflict }, Sign::Answers),
             (Observation::LeaseWritten { attempt, outcome: Outcome::Refused }, Sign::Fails(attempt)),
             (Observation::CandidateWritten { attempt, outcome: Outcome::Missing }, Sign::Answers),
+            (Observation::CandidateWritten { attempt, outcome: Outcome::Refused }, Sign::Fails(attempt)),
             (Observation::CandidateWritten { attempt, outcome: Outcome::Unknown }, Sign::Fails(attempt)),
             (Observation::ReadFailed(attempt), Sign::Fails(attempt)),
             (Observation::LeaseMissing { source: Source::Watch }, Sign::Answers),

@@ -190,6 +190,11 @@ mod tests {
         assert_eq!((write.hold, write.leaving, write.preferred_holder), (Set::Remove, Set::Remove, Set::Remove));
         assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
         assert_eq!(write.key, Set::Keep, "this elector has the same key");
+        let without_key = Author { key: None, ..author() };
+        assert_eq!(
+            (without_key.renew(&record()).key, without_key.begin(Purpose::Claim, &record()).key),
+            (Set::Remove, Set::Remove)
+        );
     }
 
     #[test]

@@ -189,3 +189,16 @@ fn no_instant_is_owned_twice_by_a_wall_clock_that_goes_back() {
     let Set::To(renewed) = write.renew_time else { panic!("no renew time") };
     assert!(renewed >= wall(9), "{renewed:?}: it was its own up to 9 s");
 }
+
+#[test]
+fn a_request_to_one_holder_does_not_delay_the_request_to_the_next() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.observe(Observation::Key(Some(5)));
+    steps.see(held(1, 3));
+    let (attempt, _) = steps.write().unwrap();
+    steps.answer(attempt, Outcome::Refused);
+    steps.at(Moment::from_micros(4_000_000));
+    let other = SessionMark::read(Some("s-c/1/15"));
+    steps.see(LeaseRecord { holder: Some("c".to_owned()), session: other, transitions: 1, ..held(2, 4) });
+    assert_eq!(steps.write().unwrap().1.purpose, Purpose::Prefer);
+}

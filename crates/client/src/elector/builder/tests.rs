@@ -134,6 +134,25 @@ fn driver(elector: &Elector) -> &Driver {
 }
 
 #[tokio::test]
+async fn a_setting_that_is_not_made_has_its_default() {
+    for elector in [
+        builder("n", "l").binary_version("1.2").identity("a").build_in(|_| None),
+        builder("n", "l").direct().identity("a").build_in(|_| None),
+    ] {
+        let elector = elector.ok().unwrap();
+        let config = &driver(&elector).config;
+        assert_eq!(
+            (config.fail_open, config.keeps_on_stop, Durations::from(config.timing)),
+            (FailOpen::Off, false, Durations::default())
+        );
+        let Some(nomination) = elector.nomination() else { continue };
+        assert!(config.fallback, "without a controller, the candidates elect among themselves");
+        assert_eq!((&nomination.strategy, nomination.priority), (&None, None));
+        assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
+    }
+}
+
+#[tokio::test]
 async fn each_setting_reaches_the_elector() {
     let durations = Durations { lease_duration_seconds: 30, ..Durations::default() };
     let elector = builder("n", "l")

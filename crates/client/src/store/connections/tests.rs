@@ -70,6 +70,41 @@ async fn served() -> (Arc<Server>, Client) {
     (server, lease_client(config).unwrap())
 }
 
+/// The sockets of this process that are connected to `address`.
+#[cfg(target_os = "linux")]
+fn sockets_to(address: std::net::SocketAddr) -> Vec<std::os::fd::OwnedFd> {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+    let me = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let numbers = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
+    let numbers: Vec<i32> = numbers.filter_map(|name| name.to_str()?.parse().ok()).collect();
+    let open = numbers.into_iter().filter_map(|number| pidfd_getfd(&me, number, PidfdGetfdFlags::empty()).ok());
+    let is_to = |socket: &std::os::fd::OwnedFd| {
+        let peer = rustix::net::getpeername(socket).ok().flatten();
+        peer.is_some_and(|peer| std::net::SocketAddr::try_from(peer).is_ok_and(|peer| peer == address))
+    };
+    open.filter(is_to).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_detects_a_dead_peer_and_delays_no_small_request() {
+    use rustix::net::sockopt;
+    let (_, config) = serve().await;
+    let uri = config.cluster_url.clone();
+    let client = lease_client(config).unwrap();
+    assert!(timeout(LONG, client.request_text(Request::get("/x").body(Vec::new()).unwrap())).await.is_ok());
+    let address = format!("{}:{}", uri.host().unwrap(), uri.port().unwrap()).parse().unwrap();
+    let sockets = sockets_to(address);
+    assert!(!sockets.is_empty());
+    for socket in &sockets {
+        assert!(sockopt::tcp_nodelay(socket).unwrap() && sockopt::socket_keepalive(socket).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(socket).unwrap(), KEEPALIVE);
+        assert_eq!(sockopt::tcp_keepintvl(socket).unwrap(), KEEPALIVE_INTERVAL);
+        assert_eq!(sockopt::tcp_keepcnt(socket).unwrap(), KEEPALIVE_RETRIES);
+        assert_eq!(u128::from(sockopt::tcp_user_timeout(socket).unwrap()), UNACKNOWLEDGED.as_millis());
+    }
+}
+
 impl Server {
     async fn answer(self: Arc<Self>, stream: TcpStream) {
         let failovers = *self.failovers.borrow();
