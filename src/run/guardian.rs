@@ -210,17 +210,23 @@ fn kill(target: Target, folder: &Path) {
     let started = Instant::now();
     let variable = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
     let mut failure_is_logged = false;
+    // A process has no environment for a moment while it replaces its program, so one round that finds nothing is not
+    // enough.
+    let mut found_none = false;
     // Send this signal only once: a killed process starts no other, and the kernel may reuse its process id later. The
     // call fails only if no process is left.
     let _ = target.signal(Signal::KILL);
     while started.elapsed() <= KILL_LIMIT {
         match kill_listed(target, &variable) {
-            Ok(0) => return,
-            Err(error) if !failure_is_logged => {
-                tracing::error!(%error, "cannot read /proc: processes of the command may be left; retrying");
+            Ok(0) if found_none => return,
+            Ok(left) => found_none = left == 0,
+            Err(error) => {
+                if !failure_is_logged {
+                    tracing::error!(%error, "cannot read /proc: processes of the command may be left; retrying");
+                }
                 failure_is_logged = true;
+                found_none = false;
             }
-            Ok(_) | Err(_) => {}
         }
         std::thread::sleep(KILL_AGAIN);
     }
