@@ -6,9 +6,9 @@
 //!
 //! The rules that must hold:
 //!
-//! - Versions of an object grow with every write, also across its deletion.
+//! - Versions of an object grow with every write, even across its deletion.
 //! - A write takes effect on the version or the uid that it names, or not at all.
-//! - A request that changes nothing makes no version, as in Kubernetes.
+//! - A request that changes nothing creates no new version, as in Kubernetes.
 
 mod request;
 
