@@ -142,7 +142,7 @@ impl HoldingPeriod {
         }
         // A loss that another controller has counted is not counted again. If an earlier controller counted it, the
         // status did not show the candidate as Holder (`restart_after_lapse.txt`). If the leading controller counted
-        // it, it has reported a loss since the last renewal (`standby_counts_once.txt`).
+        // it, it has reported a loss since the record last changed (`standby_counts_once.txt`).
         let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
         let counted_by_leading = member.loss_reported_at.is_some_and(|at| at >= observed.changed_at());
         if self.ended && !hands_over && !counted_by_earlier && !counted_by_leading {
