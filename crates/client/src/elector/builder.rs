@@ -95,7 +95,7 @@ impl Elections {
     /// Returns a builder for an elector of one more Lease.
     ///
     /// If the elector has a candidate, the builder appends `.LEASE` to its identity. One process has one candidate for
-    /// each Lease, and each needs a name of its own.
+    /// each Lease, and each needs its own name.
     pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
         let mut builder = ElectorBuilder::new(Place::Shared(self.clone()), self.namespace().to_owned(), lease.into());
         builder.settings.is_shared = true;

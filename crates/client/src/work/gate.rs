@@ -8,8 +8,8 @@
 //!   the gate ends the write at once.
 //! - The elector gives a term up only after the writes under way have ended. Each has a deadline. While the elector
 //!   waits, the gate admits no further write.
-//! - Each write runs in a task of its own, so that it ends in time even if its caller does not poll it. Dropping its
-//!   future ends it.
+//! - Each write runs in its own task, so it ends in time even if its caller does not poll it. Dropping its future ends
+//!   it.
 //!
 //! To end a write, the gate closes its connection. The server may execute the write anyway. Where that must not happen,
 //! [fence](crate::Fence) your writes.

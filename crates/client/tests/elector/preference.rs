@@ -76,7 +76,7 @@ async fn an_equal_or_unknown_key_takes_no_lease_and_a_higher_key_that_becomes_kn
 }
 
 #[tokio::test]
-async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_a_lease() -> Result<()> {
+async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_one_lease_duration() -> Result<()> {
     let stage = Stage::with_open_lease("key-stuck").await?;
     let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
     let elector = stage.elector("stuck")?.direct().key(1).timing(timing).build()?;

@@ -190,7 +190,7 @@ impl Candidate {
             }
             // The namespace or the kind does not exist.
             Outcome::Missing if task == Task::Create => self.set_missing(now.moment, true),
-            // A proxy on the way may be wrong about this. A live read decides whether the candidate is gone.
+            // The answer may come from a proxy, which may be wrong. A live read decides whether the candidate is gone.
             Outcome::Missing => {
                 self.state = State::Unknown;
                 self.next_try_at = now.moment;

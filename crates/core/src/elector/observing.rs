@@ -103,7 +103,7 @@ impl Elector {
                 let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period());
                 self.reader.allow_at(if is_race && !is_shown { now.after(shown_within) } else { now });
             }
-            // A proxy on the way may be wrong about this. A live read decides whether the term ends.
+            // The answer may come from a proxy, which may be wrong. A live read decides whether the term ends.
             Outcome::Missing | Outcome::Deleted => {
                 self.reader.drop_pending();
                 self.reader.set_needed(true);
