@@ -66,7 +66,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Sleeps until `now` shows this moment, however far it advances while timers stand still.
+/// Sleeps until `now` shows this moment, however far it advances while timers are stopped.
 async fn sleep_by(now: impl Fn() -> Moment, moment: Moment) {
     loop {
         let left = moment.since(now());

@@ -11,7 +11,7 @@ use crate::work::gate::{GateError, InvalidGate, gate_error};
 use crate::{CampaignError, Fence, InvalidElector, InvalidTiming, Obstacle, Problem};
 
 #[test]
-fn an_error_of_a_request_tells_whether_to_read_to_wait_or_to_repair() {
+fn an_error_of_a_request_names_the_next_step() {
     let status =
         |code, message: &str| Box::new(kube::Error::Api(Box::new(Status::failure(message, "").with_code(code))));
     let unreachable = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);

@@ -64,7 +64,7 @@ impl Instance {
         Self { session: random.to_owned(), lock: None }
     }
 
-    /// `limit` is the most file descriptors that this process may have.
+    /// `limit` is the maximum number of file descriptors that this process may have.
     fn locked(pod_uid: &str, container: &str, lease: &str, random: &str, limit: Option<u64>) -> io::Result<Self> {
         for part in [pod_uid, container] {
             let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

@@ -45,7 +45,7 @@
 //! # Dependencies of your program
 //! A program that links this library makes two choices:
 //!
-//! - The Kubernetes version, as a feature of k8s-openapi. Without it, the build script of k8s-openapi fails, also when
+//! - The Kubernetes version, as a feature of k8s-openapi. Without it, the build script of k8s-openapi fails, even when
 //!   you build this package on its own.
 //! - The crypto provider of rustls, installed in `main`. The feature `ring` is on by default. To use aws-lc-rs instead,
 //!   turn the default features off and enable the feature `aws-lc-rs`, which needs cmake and a C compiler. For a FIPS

@@ -39,7 +39,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(800);
 /// the elector does not poll while its other watch reports events.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long without a failure resets the pauses.
+/// The time without a failure that resets the pauses.
 const QUIET: Duration = Duration::from_mins(2);
 
 /// A kind that can be watched.

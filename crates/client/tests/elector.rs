@@ -1,4 +1,4 @@
-//! Electors against a real API server: what they promise rests on what it does with conditional writes, validation
+//! Electors against a real API server. Their promises depend on how the server treats conditional writes, validation
 //! and watches.
 
 #![allow(missing_docs, reason = "these are tests")]

@@ -1,9 +1,9 @@
 //! The pure rules of Hustings: who is elected, and who may lead.
 //!
 //! This package contains two state machines. An [`election::Election`] decides for a controller which candidate gets a
-//! Lease. An [`elector::Elector`] decides for a process when it may lead. No other code of Hustings decides either.
-//! Both are free of I/O: they read no clock, never wait, draw no random number and know no API. The `clippy.toml` of
-//! this package enforces that.
+//! Lease. An [`elector::Elector`] decides for a process when it may lead. No other code of Hustings makes these
+//! decisions. Both are free of I/O: they read no clock, never wait, draw no random number and know no API. The
+//! `clippy.toml` of this package enforces that.
 //!
 //! # The driver
 //!
@@ -23,7 +23,7 @@
 //! - **Sending times**: the validity of a term and the value of an answer count from the sending of the request. An
 //!   elector takes the time of its decision as the time of sending, and names each request with an
 //!   [`elector::AttemptId`]. A later sending is safe, an earlier one is impossible. An answer to an election carries
-//!   `sent`, a moment not after the request left the process: see [`election::Source`].
+//!   `sent`, a moment no later than the one at which the request left the process: see [`election::Source`].
 //! - **Deadlines**: every request has a deadline. If no answer has arrived by then, the driver reports a failure. For a
 //!   write, that is [`Outcome::Unknown`](elector::Outcome::Unknown) or [`Failed`](election::Observation::Failed): the
 //!   write may still take effect.

@@ -24,12 +24,12 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(45);
 /// How often the caller reads the Lease, and the holder renews it.
 pub const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long Hustings waits before it elects: the lease duration of Kubernetes' controller. A holder stops at the latest
-/// when it has failed to renew for its renew deadline, which is shorter. The controller of another kube-apiserver takes
-/// a free or expired Lease within this time, too.
+/// How long Hustings waits before it elects: the lease duration of Kubernetes' controller. A holder that fails to renew
+/// stops after its renew deadline, which is shorter. The controller of another kube-apiserver takes a free or expired
+/// Lease within this time, too.
 pub const NOTICE: Duration = Duration::from_secs(15);
 
-/// The pause after Hustings took the Lease, before it takes it from another program again.
+/// How long after taking the Lease Hustings waits before it takes the Lease from another program again.
 const TAKE_PAUSE: Duration = Duration::from_mins(5);
 
 /// The identity of a Hustings controller on that Lease.
@@ -86,7 +86,7 @@ pub struct Write {
     pub takes: Option<u32>,
 }
 
-/// The knowledge of one controller about that Lease.
+/// What one controller knows about that Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StandIn {
     controller: Controller,
@@ -94,7 +94,7 @@ pub struct StandIn {
     leads: bool,
     seen: Seen,
     read_at: Option<Moment>,
-    /// While a controller of this group holds the Lease: when the holder before it has noticed that at the latest.
+    /// While a controller of this group holds the Lease: the latest time at which the previous holder notices that.
     noticed_at: Option<Moment>,
     /// Until when the last write entitles this process to elect.
     entitled_until: Option<Moment>,
@@ -117,8 +117,8 @@ enum Seen {
 }
 
 impl StandIn {
-    /// The knowledge of a controller that has observed nothing. `stands_in` is whether it takes the place of
-    /// Kubernetes' controller while it leads.
+    /// The state of a controller that has observed nothing. `stands_in` is whether it takes the place of Kubernetes'
+    /// controller while it leads.
     pub const fn new(controller: Controller, stands_in: bool) -> Self {
         Self {
             controller,

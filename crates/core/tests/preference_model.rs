@@ -7,7 +7,7 @@
 //! Lease. client-go does the same, and takes every Lease that is free or has expired by its own observation.
 //!
 //! One step is one of these: one contender observes the newest version; one request is executed and answered; the work
-//! of one elector ends; a key becomes known. Time passes when nothing else is left to happen.
+//! of one elector ends; a key becomes known. Time passes only when no other step is possible.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_types, reason = "the order in which states are found does not matter, and they have none")]
@@ -106,7 +106,7 @@ fn the_highest_key_holds_the_lease_in_the_end_whichever_contender_claims_it_firs
 /// client-go keeps the annotations of the former holder. In the worst case it appears to be a holder with a low key.
 /// Each contender then asks it once, and it keeps the Lease.
 #[test]
-fn a_holder_that_knows_nothing_of_keys_keeps_the_lease_and_is_asked_once_at_the_most() {
+fn a_holder_that_ignores_keys_keeps_the_lease_and_is_asked_at_most_once() {
     for (session, most_requests) in [(SessionMark::Absent, 0), (predecessor(), 3)] {
         let lease = LeaseRecord {
             resource_version: 1,

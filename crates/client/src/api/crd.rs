@@ -126,8 +126,8 @@ pub fn crd() -> CustomResourceDefinition {
     crd
 }
 
-/// Joins the lines of each paragraph of the descriptions. `kubectl explain` wraps long lines, and keeps the ends of short
-/// ones.
+/// Joins the lines of each paragraph of the descriptions. `kubectl explain` wraps long lines, but keeps existing line
+/// breaks.
 fn join_lines(schema: &mut JSONSchemaProps) {
     if let Some(description) = &mut schema.description {
         let paragraphs: Vec<_> = description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();

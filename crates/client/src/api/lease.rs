@@ -3,9 +3,9 @@
 //! A stock apiserver silently drops `spec.strategy` and `spec.preferredHolder`. So the annotations are authoritative,
 //! and the native fields are a copy for other programs.
 //!
-//! Every write is a merge patch that contains the resourceVersion on which it is conditional. The server answers a
-//! patch with an outdated version with 409. A patch never creates an object, and keeps the fields that this library
-//! does not know.
+//! Every write is a merge patch that contains the resourceVersion on which it is conditional. The server answers 409 to
+//! a patch with an outdated version. A patch never creates an object, and keeps the fields that this library does not
+//! know.
 
 use std::borrow::Cow;
 
@@ -157,8 +157,8 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
 }
 
 /// Writes the native copies. A server with the feature gate on rejects a preferred holder without a strategy. It
-/// crashes when it elects for a Lease with a null holder. So this function never writes a copy beside a null holder. It
-/// never invents a strategy: without one, it does not copy the preferred holder.
+/// crashes when it elects for a Lease with a null holder. So this function never writes a copy to a Lease whose holder
+/// stays null. It never invents a strategy: without one, it does not copy the preferred holder.
 fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &LeaseRecord) {
     let strategy = write.strategy.applied_to(current.strategy.as_ref());
     set(spec, "strategy", &write.strategy, |strategy| json!(strategy));

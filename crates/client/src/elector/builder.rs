@@ -95,7 +95,7 @@ impl Elections {
     /// Returns a builder for an elector of one more Lease.
     ///
     /// If the elector has a candidate, the builder appends `.LEASE` to its identity. One process has one candidate for
-    /// each Lease, and each needs a name of its own.
+    /// each Lease, and each needs its own name.
     pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
         let mut builder = ElectorBuilder::new(Place::Shared(self.clone()), self.namespace().to_owned(), lease.into());
         builder.settings.is_shared = true;
@@ -241,7 +241,7 @@ impl<M> ElectorBuilder<M> {
     /// Lets the Lease expire when the elector stops, instead of releasing it. The reported end of a time range then
     /// stays valid, because the other replicas wait for it.
     ///
-    /// A hand-over, a resignation (also one caused by a failed function) and a deletion of the Lease still end the
+    /// A hand-over, a resignation (including one caused by a failed function) and a deletion of the Lease still end the
     /// range early. The elector deletes its candidate as usual.
     #[must_use]
     pub fn keep_on_stop(mut self) -> Self {

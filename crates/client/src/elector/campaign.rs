@@ -36,8 +36,8 @@ pub struct Campaign {
     shutdown: DropGuard,
 }
 
-/// Why a campaign ended although the caller did not stop it. It will not lead again: to stand again, start a new
-/// elector in this process or a new process.
+/// Why a campaign ended although the caller did not stop it. Its elector will not lead again: to stand again, start a
+/// new elector in this process, or a new process.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
     /// The elector's task panicked or was aborted. Its term, if it led one, is over, and the Lease expires.

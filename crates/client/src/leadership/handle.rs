@@ -180,9 +180,9 @@ impl Leadership {
         }
     }
 
-    /// Completes when the caller must drop the work of this term although the elector does not request that, because it
-    /// is dead or stuck. That is one stop grace after the end of the elector or of the validity. When the grace begins,
-    /// the work is asked to stop.
+    /// Completes when the caller must drop the work of this term without a request from the elector, which is dead or
+    /// stuck. That is one stop grace after the end of the elector or of the validity. When the grace begins, the work
+    /// is asked to stop.
     pub(crate) async fn overdue(&self, term: &Term) {
         let clock = &self.shared.clock;
         let lapsed = async {

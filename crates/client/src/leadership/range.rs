@@ -20,7 +20,7 @@
 //!
 //! [`TimeRange::end`] is not such an answer, because it lies in the future. With
 //! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop), a range ends before its reported end in only three cases: the
-//! elector hands over, it resigns (also because a function failed), or the Lease is deleted.
+//! elector hands over, it resigns (including because a function failed), or the Lease is deleted.
 //!
 //! **Failing open** ([`FailOpen`](crate::FailOpen)): the range of the replica that led last may continue after its end
 //! while no other replica is known to have taken over. Use it where handling a point twice is better than not at all.

@@ -18,7 +18,7 @@ use crate::instance::InstanceLock;
 pub struct Term {
     /// `spec.leaseTransitions` at the beginning of the term.
     pub number: u32,
-    /// Grows with every term of the Lease, also across a deletion of the Lease. A write under a lower token is stale.
+    /// Grows with every term of the Lease, even across a deletion of the Lease. A write under a lower token is stale.
     /// The token also grows across a restore of etcd or a move to another cluster, provided that the Lease is not
     /// deleted afterwards (see `docs/backup-and-restore.md`).
     pub token: u64,

@@ -6,13 +6,13 @@
 //!   take longer, and ends a write that does take longer.
 //! - A write belongs to the term in which it began. If the term is lost early, because the Lease was edited or deleted,
 //!   the gate ends the write at once.
-//! - The elector gives a term up only after the writes under way have ended. Each has a deadline, and the gate admits
-//!   no further write meanwhile.
-//! - Each write runs in a task of its own, so that it ends in time even if its caller does not poll it. Dropping its
-//!   future ends it.
+//! - The elector gives a term up only after the writes under way have ended. Each has a deadline. While the elector
+//!   waits, the gate admits no further write.
+//! - Each write runs in its own task, so it ends in time even if its caller does not poll it. Dropping its future ends
+//!   it.
 //!
-//! To end a write, the gate closes its connection. The server may execute the write all the same. Where that must not
-//! happen, [fence](crate::Fence) your writes.
+//! To end a write, the gate closes its connection. The server may execute the write anyway. Where that must not happen,
+//! [fence](crate::Fence) your writes.
 //!
 //! The gate comes before everything that kube does with a request, including its retries. The retries of a write belong
 //! to that write, and share its deadline and its term.
@@ -106,7 +106,7 @@ impl WriteGate {
     /// conditional on the versions that those returned.
     #[must_use]
     pub fn park(mut self, most: usize, wait: Duration) -> Self {
-        // More than a semaphore can count is more than memory can hold.
+        // Memory could not hold more writes than a semaphore can count.
         let most = most.min(Semaphore::MAX_PERMITS);
         self.parking = Some(Parking { room: Arc::new(Semaphore::new(most)), most, wait });
         self

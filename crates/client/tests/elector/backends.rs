@@ -1,4 +1,4 @@
-//! What electors rest on, asked of the store in memory and of a real API server alike.
+//! The in-memory store and a real API server behave alike in everything that electors rely on.
 
 use std::time::Duration;
 
@@ -213,7 +213,7 @@ async fn sighted<T>(versions: &mut Versions<T>) -> Result<Option<T>> {
     sighted.context("a watch never ends")
 }
 
-/// Versions in between may be left out or not.
+/// Waits for a matching version. A watch may skip the versions before it.
 async fn sighted_where<T>(versions: &mut Versions<T>, like: impl Fn(&Option<T>) -> bool) -> Result<bool> {
     while !like(&sighted(versions).await?) {}
     Ok(true)

@@ -1,4 +1,4 @@
-//! Coordinated mode, with the test in the place of the controller.
+//! Coordinated mode. The test acts as the controller.
 
 use anyhow::{Context, Result};
 use hustings_client::clock::{Clock, SystemClock};
@@ -29,7 +29,7 @@ async fn every_ping_is_answered_with_a_later_time_not_below_it() -> Result<()> {
     let stage = Stage::with_candidates("ping").await?;
     let _campaign = nominated(&stage, "a", "1.2.0").await?;
     let mut former = stage.candidates().get("a").await?.record;
-    // The second ping lies in the future of every clock here.
+    // The second ping is an hour ahead of the clock.
     for ping in [SystemClock.wall(), WireTime::from_micros(SystemClock.wall().as_micros() + 3_600_000_000)] {
         stage.ping("a", &former.uid, ping).await?;
         let acked = stage
@@ -52,7 +52,7 @@ async fn a_preferred_holder_leads_moments_after_it_is_named() -> Result<()> {
     let second = nominated(&stage, "second", "1.1.0").await?;
 
     prefer(&stage, "second").await?;
-    // Much sooner than the lease, which lasts 300 s, could run out.
+    // Long before the lease, which lasts 300 s, could expire.
     let second_term = leads(&second.leadership()).await?;
     assert!(!first.leadership().is_leader());
     assert!(second_term.token > first_term.token);
@@ -63,7 +63,7 @@ async fn a_preferred_holder_leads_moments_after_it_is_named() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_deleted_candidate_is_created_again_and_the_term_goes_on() -> Result<()> {
+async fn a_deleted_candidate_is_created_again_and_the_term_continues() -> Result<()> {
     let stage = Stage::with_candidates("recreate").await?;
     let campaign = nominated(&stage, "a", "1.2.0").await?;
     grant(&stage, "a").await?;
@@ -136,7 +136,7 @@ async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Res
     let first = nominated(&stage, "a", "1.2.0").await?;
     grant(&stage, "a").await?;
     let term = leads(&first.leadership()).await?;
-    // Both keep the candidate, and the second sees itself named as holder.
+    // Both processes share the candidate. The second observes its own name as the holder.
     let second = stage.elector("a")?.binary_version("1.2.0").build()?.start();
     eventually("the second sees its name", || async {
         (second.leadership().holder().as_deref() == Some("a")).then_some(())
@@ -147,7 +147,7 @@ async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Res
     assert_eq!(first.leadership().term(), Some(term));
     assert!(!second.leadership().is_leader());
 
-    // When the first stops, its candidate is the second's: that stands again, and is elected.
+    // The first deletes the candidate when it stops. The second creates it again, and is elected.
     patiently("the first stops", first.stop()).await??;
     stage.candidate_where("a", "the candidate stands", |_| true).await?;
     stage.leases().delete(LEASE, &DeleteParams::default()).await.context("cannot delete the Lease")?;
@@ -156,14 +156,14 @@ async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Res
     Ok(())
 }
 
-/// An elector whose candidate stands.
+/// Starts an elector, and waits for its candidate.
 pub(super) async fn nominated(stage: &Stage, identity: &str, version: &str) -> Result<Campaign> {
     let campaign = start(stage.elector(identity)?.binary_version(version))?;
     stage.candidate_where(identity, "the candidate stands", |_| true).await?;
     Ok(campaign)
 }
 
-/// Grants the Lease as a controller does: creates it empty where it is missing, and names the electee.
+/// Grants the Lease as a controller does: creates it empty if it is missing, and then names the electee.
 pub(super) async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
     let current = stage.create_lease(LEASE).await?;
     let mut write = LeaseWrite::new(Purpose::Grant, &current);
@@ -176,7 +176,7 @@ pub(super) async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
     Ok(stage.write_lease(LEASE, &write, &current).await?)
 }
 
-/// Names a preferred holder, in spite of the renewals that come between.
+/// Names a preferred holder. Tries again if a renewal comes first.
 pub(super) async fn prefer(stage: &Stage, preferred: &str) -> Result<LeaseRecord> {
     eventually("the preferred holder is named", || async {
         let current = stage.lease().await.ok()?.record;

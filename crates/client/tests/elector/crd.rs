@@ -1,5 +1,4 @@
-//! The rules of the CRD, each tried on the real server with something that it lets through and something that it does
-//! not.
+//! The rules of the CRD. For each, a real server accepts a valid object and rejects an invalid one.
 
 use anyhow::{Context, Result, ensure};
 use hustings_client::api::{LeaseCandidate, ReadCandidate};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::stage::Stage;
 
-/// What a merge patch makes of a valid spec; and a piece of the refusal, where it is refused.
+/// A merge patch of a valid spec, and a part of the error message if the server rejects the result.
 type Case = (Value, Option<&'static str>);
 
 fn cases() -> Vec<Case> {

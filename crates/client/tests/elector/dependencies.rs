@@ -1,11 +1,11 @@
-//! What a program takes on with the library.
+//! The dependencies that the library adds to a program.
 
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 #[test]
-fn the_library_leaves_the_version_of_kubernetes_to_its_user_and_brings_no_command_line() -> Result<()> {
+fn the_library_does_not_choose_the_version_of_kubernetes_and_has_no_command_line() -> Result<()> {
     let cargo = std::env::var("CARGO").context("tests are run by cargo")?;
     let output = Command::new(cargo)
         .args(["tree", "--locked", "--offline", "--package", "hustings-client", "--edges", "normal"])

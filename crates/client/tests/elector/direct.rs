@@ -45,7 +45,7 @@ async fn of_two_electors_one_leads_and_a_crash_costs_one_lease() -> Result<()> {
 }
 
 #[tokio::test]
-async fn nobody_reads_that_it_leads_once_the_task_is_aborted() -> Result<()> {
+async fn is_leader_becomes_false_when_the_task_is_aborted() -> Result<()> {
     let stage = Stage::new("direct-abort").await?;
     let campaign = stage.elector("a")?.direct().build()?.start();
     let leadership = campaign.leadership();
@@ -84,7 +84,7 @@ async fn a_graceful_stop_hands_the_lease_over_long_before_it_expires() -> Result
     let first_leadership = first.leadership();
     patiently("the first stops", first.stop()).await??;
     assert!(!first_leadership.is_leader());
-    // The lease lasts 300 s, and nobody is waited for that long.
+    // The test does not wait for the 300 s that the lease lasts.
     leads(&second.leadership()).await?;
     patiently("the second stops", second.stop()).await??;
 
@@ -95,7 +95,7 @@ async fn a_graceful_stop_hands_the_lease_over_long_before_it_expires() -> Result
 }
 
 #[tokio::test]
-async fn a_deleted_lease_ends_the_term_and_is_won_again_with_a_greater_token() -> Result<()> {
+async fn a_deleted_lease_ends_the_term_and_the_next_term_has_a_greater_token() -> Result<()> {
     let stage = Stage::with_open_lease("direct-delete").await?;
     let campaign = stage.elector("a")?.direct().timing(SHORT).build()?.start();
     let first = leads(&campaign.leadership()).await?;
@@ -110,7 +110,7 @@ async fn a_deleted_lease_ends_the_term_and_is_won_again_with_a_greater_token() -
 }
 
 #[tokio::test]
-async fn a_lease_overwritten_by_hand_ends_the_term_and_is_waited_out() -> Result<()> {
+async fn a_lease_overwritten_by_hand_ends_the_term_and_is_claimed_when_it_has_expired() -> Result<()> {
     let stage = Stage::with_open_lease("direct-edit").await?;
     let campaign = stage.elector("a")?.direct().timing(SHORT).build()?.start();
     let first = leads(&campaign.leadership()).await?;
@@ -121,7 +121,7 @@ async fn a_lease_overwritten_by_hand_ends_the_term_and_is_waited_out() -> Result
         eventually("it leads again", || async { campaign.leadership().term().filter(|term| *term != first) }).await?;
     let waited = stage.lease().await?.record.acquire_time.zip(edited.record.renew_time);
     let (acquired, bogus) = waited.context("both have times")?;
-    // Both times are of this machine's wall clock: the last renewal before the edit, and the claim.
+    // Both times are by this machine's wall clock: the last renewal before the edit, and the claim.
     let micros = acquired.as_micros() - bogus.as_micros();
     assert!(micros >= 4_000_000, "the bogus holder had its time: {micros} us");
     assert!(second.number > first.number);
@@ -143,7 +143,7 @@ async fn a_holder_at_rest_writes_once_per_retry_period_and_reads_nothing() -> Re
         Ok(events.iter().filter(of_lease).count())
     };
     eventually("the first renewal", || async { (count(&["patch"]).ok()? >= 3).then_some(()) }).await?;
-    // A machine that is busy enough keeps the watch silent for two periods now and then, and then the holder asks.
+    // On a busy machine, the watch is sometimes silent for two periods. The holder then reads the Lease.
     let (written, periods) = eventually("ten more renewals without a read", || async {
         let (writes, reads, from) = (count(&["patch", "update"]).ok()?, count(&["get", "list"]).ok()?, Instant::now());
         eventually("ten more renewals", || async { (count(&["patch"]).ok()? >= writes + 10).then_some(()) })
@@ -174,7 +174,7 @@ async fn a_claim_shows_session_token_and_the_electors_own_duration() -> Result<(
     Ok(())
 }
 
-/// The machine's clocks, of which the wall clock can be broken: only the elector's task reads that one.
+/// The machine's clocks, with a wall clock that panics once it is broken. Only the elector's task reads the wall clock.
 #[derive(Default)]
 struct FragileClock {
     broken: AtomicBool,

@@ -1,4 +1,4 @@
-//! Many elections in one process, which cost the API server one watch of each kind.
+//! Many elections in one process, which share one watch of each kind.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use super::stage::{LONG, SHORT, Stage, eventually, leads, patiently};
 
 const ELECTIONS: usize = 50;
 
-/// A lease that expires soon, with renewals so rare that nobody takes a busy machine's watch for dead.
+/// A lease that expires soon. The retry period is so long that no elector polls because a busy machine's watch is
+/// silent.
 const TIMING: Durations = Durations {
     lease_duration_seconds: 8,
     renew_deadline: Duration::from_millis(7_900),
@@ -51,12 +52,13 @@ async fn fifty_elections_of_one_process_take_one_watch_of_each_kind() -> Result<
     Ok(())
 }
 
-/// Electors have threads of their own: to read the audit log again and again keeps one busy.
+/// The electors need a second thread, because reading the audit log over and over keeps one thread busy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_dead_process_held_is_taken_over_by_another_that_has_read_nothing_meanwhile() -> Result<()> {
+async fn leases_of_a_dead_process_are_claimed_by_another_that_has_hardly_read_any() -> Result<()> {
     let stage = Stage::new("many-takeover").await?;
     for number in 0..ELECTIONS {
-        // Unlike one that was just created, a Lease that has been given up makes nobody wait. kubectl knows no label.
+        // A Lease that has been given up is free at once, unlike a newly created one. It has no label, like one that
+        // kubectl creates.
         let given_up = json!({
             "metadata": { "name": lease(number), "annotations": { names::SESSION: "open" } },
             "spec": { "holderIdentity": "" },
@@ -76,11 +78,11 @@ async fn what_a_dead_process_held_is_taken_over_by_another_that_has_read_nothing
         })
         .await?;
     }
-    // A watch that ends is begun anew a moment later.
+    // A watch that has ended restarts a moment later.
     let two = || async { (open_watches(&stage, "leases").ok()? == 2).then_some(()) };
     eventually("there is one watch for each process", two).await?;
-    // A machine that is busy enough keeps a watch silent for two seconds now and then; without a watch there would be a
-    // hundred reads each time.
+    // On a busy machine, a watch is sometimes silent for two seconds. Without a watch, there would be a hundred reads
+    // each time.
     eventually("hardly anybody reads anything for two hundred renewals", || async {
         let (reads, writes) = (count(&stage, &["get", "list"]).ok()?, count(&stage, &["patch"]).ok()?);
         eventually("two hundred renewals", || async {
@@ -108,7 +110,7 @@ async fn what_a_dead_process_held_is_taken_over_by_another_that_has_read_nothing
     .await?
 }
 
-/// A process that stands for all the Leases.
+/// Starts a process that stands for all the Leases.
 fn start<M: Mode>(stage: &Stage, with: impl Fn(ElectorBuilder) -> ElectorBuilder<M>) -> Result<Vec<Campaign>> {
     let elections = Elections::new(lease_client(stage.plane.config())?, &stage.namespace);
     (0..ELECTIONS).map(|number| Ok(with(elections.builder(lease(number))).build()?.start())).collect()
@@ -134,7 +136,7 @@ async fn grant(stage: &Stage, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Watches of this test's namespace that have begun and not ended.
+/// The number of open watches of this test's namespace.
 fn open_watches(stage: &Stage, resource: &str) -> Result<usize> {
     let events = of_stage(stage, resource)?;
     let watches = |stage: &str| events.iter().filter(|event| event.verb == "watch" && event.stage == stage).count();

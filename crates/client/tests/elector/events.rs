@@ -1,4 +1,4 @@
-//! Events: what people see of terms, and what never matters to them.
+//! Events report the beginning and the end of a term. No term depends on them.
 
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -11,7 +11,7 @@ use super::stage::{LEASE, Stage, eventually, leads, patiently};
 #[tokio::test]
 async fn the_beginning_and_the_end_of_a_term_are_published_in_the_words_of_client_go() -> Result<()> {
     let stage = Stage::with_open_lease("events").await?;
-    // Longer than an event may name its reporter.
+    // Longer than the `reportingInstance` of an event may be.
     let identity = "a".repeat(200);
     let campaign = stage.elector(&identity)?.direct().events(stage.client.clone()).build()?.start();
     leads(&campaign.leadership()).await?;
@@ -36,7 +36,7 @@ async fn the_beginning_and_the_end_of_a_term_are_published_in_the_words_of_clien
 #[tokio::test]
 async fn an_elector_leads_and_stops_although_no_event_can_be_published() -> Result<()> {
     let stage = Stage::with_open_lease("events-none").await?;
-    // Nobody listens there.
+    // No program listens on this port.
     let nobody = Client::try_from(Config::new("http://127.0.0.1:9".parse()?))?;
     let campaign = stage.elector("a")?.direct().events(nobody).build()?.start();
     leads(&campaign.leadership()).await?;

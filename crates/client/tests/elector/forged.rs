@@ -1,4 +1,4 @@
-//! A proxy between an elector and the API server, which answers 404 in the server's place.
+//! A proxy between an elector and the API server that answers 404 itself.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,15 +16,15 @@ use super::stage::{LEASE, LONG, Stage, eventually, leads};
 /// The name of the elector's candidate.
 const NAME: &str = "a";
 
-/// Passes requests on, or answers the next of one kind.
+/// Forwards requests, except those that it is told to answer with 404.
 #[derive(Clone, Default)]
 struct Proxy(Arc<Mutex<Log>>);
 
 #[derive(Default)]
 struct Log {
-    /// The requests that are to be answered, each once.
+    /// The requests to answer with 404, each once.
     due: Vec<(Method, String)>,
-    /// What was to be created.
+    /// The paths of all creations.
     creations: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Proxy {
         let service = tower::service_fn(move |request: Request<Body>| {
             let (client, proxy) = (client.clone(), proxy.clone());
             async move {
-                // Without a watch of the Lease, the elector learns of a change by a conflict and a read.
+                // Without a watch of the Lease, the elector observes a change only by a conflict and a read.
                 let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
                 if is_watch && request.uri().path().contains("/leases") {
                     std::future::pending::<()>().await;
@@ -59,13 +59,13 @@ impl Proxy {
         place.map(|place| log.due.swap_remove(place)).is_some()
     }
 
-    /// Answers each of these once.
+    /// Makes the proxy answer each of these requests with 404 once.
     fn answer(&self, due: &[(Method, &str)]) {
         self.0.lock().expect("no holder panics").due =
             due.iter().map(|(method, object)| (method.clone(), (*object).to_owned())).collect();
     }
 
-    /// Waits until it has answered each of this method.
+    /// Waits until the proxy has answered all requests of this method.
     async fn has_answered(&self, method: Method) -> Result<()> {
         let is_due = || self.0.lock().expect("no holder panics").due.iter().any(|due| due.0 == method);
         eventually(&format!("{method} is answered"), || async { (!is_due()).then_some(()) }).await

@@ -1,4 +1,4 @@
-//! Objects as a real server keeps them.
+//! Objects as a real server stores them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_
 }
 
 #[tokio::test]
-async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_null_holder() -> Result<()> {
+async fn a_server_with_the_gate_on_keeps_the_native_copies_but_never_with_a_null_holder() -> Result<()> {
     let plane = ControlPlane::builder().native_election(NativeElection::On).start().await?;
     let store = Kubernetes::new(lease_client(plane.config())?, Arc::new(SystemClock), Duration::from_secs(10));
     let created = lease_of(store.send("default", &Request::create_lease(LEASE)).await)?;
@@ -130,7 +130,7 @@ async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_nu
 }
 
 #[tokio::test]
-async fn a_lease_with_an_absurd_time_is_read_and_won() -> Result<()> {
+async fn a_lease_with_an_absurd_time_is_read_and_claimed() -> Result<()> {
     let stage = Stage::new("objects-absurd").await?;
     stage.create_lease(LEASE).await?;
     let patch = json!({

@@ -1,4 +1,4 @@
-//! Candidates and the Pods that own them, with the test in the place of the garbage collector.
+//! Candidates and the Pods that own them. The test acts as the garbage collector.
 
 use anyhow::{Context, Result, ensure};
 use hustings_client::Campaign;
@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::stage::{Stage, eventually, patiently};
 
-/// As the kubelet makes it of a manifest.
+/// A UID in the form that the kubelet derives from a manifest.
 const STATIC_UID: &str = "5f4dcc3b5aa765d61d8327deb882cf99";
 
-/// As an API server makes it, but of no object.
+/// A UID in the form that an API server assigns, but no object has it.
 const UNKNOWN_UID: &str = "7d0c0a4e-5d7a-4d1c-9a53-3f1b54a1a3c1";
 
 #[tokio::test]
-async fn candidate_of_a_static_pod_is_not_deleted_whatever_becomes_of_the_mirror_pod() -> Result<()> {
+async fn candidate_of_a_static_pod_is_not_deleted_with_the_mirror_pod() -> Result<()> {
     let stage = Stage::with_candidates("static").await?;
     create_pod(&stage, "web-node1", Some(STATIC_UID)).await?;
     let _campaign = start(&stage, "web-node1", STATIC_UID).await?;
@@ -35,7 +35,7 @@ async fn candidate_whose_owner_is_unknown_to_the_api_server_stands_without_one()
     let first = start(&stage, "web-node1", UNKNOWN_UID).await?;
     let (uid, is_owned) = stands(&stage, "web-node1").await?;
     ensure!(!is_owned);
-    // The container starts anew.
+    // The container restarts.
     first.abort();
     let _second = start(&stage, "web-node1", UNKNOWN_UID).await?;
     eventually("it names its owner again", || async { (collect(&stage).await.ok()? > 0).then_some(()) }).await?;
@@ -47,7 +47,7 @@ async fn candidate_whose_owner_is_unknown_to_the_api_server_stands_without_one()
 #[tokio::test]
 async fn candidate_of_a_pod_is_owned_and_stays() -> Result<()> {
     let stage = Stage::with_candidates("owner").await?;
-    // Every pod but a mirror pod has one.
+    // Every pod except a mirror pod has a service account.
     let account = ServiceAccount {
         metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
         ..ServiceAccount::default()
@@ -60,14 +60,14 @@ async fn candidate_of_a_pod_is_owned_and_stays() -> Result<()> {
     Ok(())
 }
 
-/// An elector whose candidate stands.
+/// Starts an elector, and waits for its candidate.
 async fn start(stage: &Stage, name: &str, pod_uid: &str) -> Result<Campaign> {
     let campaign = stage.elector(name)?.binary_version("1.2.0").pod(name, pod_uid).build()?.start();
     stage.candidate_where(name, "the candidate stands", |_| true).await?;
     Ok(campaign)
 }
 
-/// Collects garbage until the candidate has outlasted that several times; returns its UID and whether it has an owner.
+/// Collects garbage until the candidate has survived ten collections. Returns its UID, and whether it has an owner.
 async fn stands(stage: &Stage, name: &str) -> Result<(String, bool)> {
     let outlasts = async {
         let mut outlasted: Vec<String> = Vec::new();
@@ -83,8 +83,8 @@ async fn stands(stage: &Stage, name: &str) -> Result<(String, bool)> {
     patiently("the candidate outlasts the garbage collector", outlasts).await?
 }
 
-/// What Kubernetes' garbage collector does: deletes each candidate none of whose owners exists, by name and UID. Returns
-/// how many it has deleted.
+/// Deletes each candidate that has owners if none of them exists, by name and UID, as Kubernetes' garbage collector
+/// does. Returns how many it deleted.
 async fn collect(stage: &Stage) -> Result<usize> {
     let mut deleted = 0;
     for candidate in stage.candidates().list(&ListParams::default()).await? {
@@ -104,7 +104,7 @@ async fn collect(stage: &Stage) -> Result<usize> {
     Ok(deleted)
 }
 
-/// A pod, or with the UID that the kubelet gave a static pod, its mirror.
+/// Creates a pod. With `static_uid`, the UID that the kubelet gave a static pod, it is the mirror of that pod.
 async fn create_pod(stage: &Stage, name: &str, static_uid: Option<&str>) -> Result<Pod> {
     let mut pod = json!({
         "metadata": { "name": name },

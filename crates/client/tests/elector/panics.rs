@@ -1,4 +1,5 @@
-//! Processes that abort on a panic. Each is this test binary again, as one test that only runs as a child.
+//! Processes that abort on a panic. Each process is this test binary again. It runs one test, which is ignored
+//! otherwise.
 
 use std::env;
 use std::panic;
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stage::{LEASE, LONG, PATIENCE, Stage};
 
-/// The variables of a child: its namespace, its kubeconfig, and what panics in it.
+/// The environment variables of a child: its namespace, its kubeconfig, and what panics in it.
 const NAMESPACE: &str = "PANICS_NAMESPACE";
 const KUBECONFIG: &str = "PANICS_KUBECONFIG";
 const PANICS: &str = "PANICS_WHERE";

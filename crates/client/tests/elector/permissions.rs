@@ -1,4 +1,4 @@
-//! An elector that lacks a permission says which.
+//! An elector that lacks a permission logs which one.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -33,8 +33,8 @@ impl Write for Log {
 impl Log {
     /// Captures log lines until the guard is dropped. The test and its electors share one thread.
     pub(super) fn listen() -> (Self, DefaultGuard) {
-        // The lines of other tests are dropped. But the first thread to reach a call site decides for all threads
-        // whether it is of interest. Without a subscriber it would decide that it is not.
+        // This subscriber drops the lines of other tests. Without it, a thread that reached a log line first would
+        // disable the line for all threads.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
         let log = Self::default();
         let writer = log.clone();
@@ -67,7 +67,7 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
             let campaign = start(&stage, client, resource, verb).await?;
             if verb == "delete" {
                 stage.candidate_where(campaign.leadership().identity(), "it stands", |_| true).await?;
-                // What cannot be deleted is let be, in time.
+                // The elector stops in time, although it cannot delete its candidate.
                 campaign.stop().await?;
             } else {
                 campaigns.push(campaign);
@@ -85,7 +85,7 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
     Ok(())
 }
 
-/// A client of a server that streams no lists of this resource.
+/// A client of a server that does not stream lists of this resource.
 fn without_streams(client: Client, resource: &str) -> Client {
     let path = format!("/{resource}");
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -106,7 +106,7 @@ fn without_streams(client: Client, resource: &str) -> Client {
     Client::new(service, "default")
 }
 
-/// An elector whose ServiceAccount may do everything but this.
+/// Starts an elector whose ServiceAccount has every permission that it needs except this verb on this resource.
 async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Result<Campaign> {
     let name = format!("no-{verb}-{resource}");
     if resource == LEASES {
@@ -118,7 +118,7 @@ async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Res
             .start());
     }
     if verb == "patch" {
-        // There is something to refresh.
+        // The elector finds a candidate, which it must patch.
         let nomination = Nomination {
             name: name.clone(),
             lease_name: LEASE.to_owned(),

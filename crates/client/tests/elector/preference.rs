@@ -1,5 +1,5 @@
-//! Preference in direct mode: a better replica takes over from a live one, as Istio's control planes do, and nobody is
-//! deposed by force.
+//! Preference in direct mode: a better replica takes over from a live one, as among Istio's control planes, but never
+//! by force.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_higher_key_takes_over_from_a_live_holder_whose_work_has_stopped() -> 
     let first = leads(&other).await?;
 
     let default = stage.elector("default")?.direct().key(DEFAULT_LOCAL).build()?.start();
-    // Much sooner than the lease, which lasts 300 s, could run out.
+    // Long before the lease, which lasts 300 s, could expire.
     let second = leads(&default.leadership()).await?;
     assert!(stopped.borrow().is_some(), "its work had stopped before");
     assert!(!other.is_leader());
@@ -49,7 +49,7 @@ async fn a_higher_key_takes_over_from_a_live_holder_whose_work_has_stopped() -> 
 }
 
 #[tokio::test]
-async fn equal_and_unknown_keys_take_nothing_and_a_key_that_becomes_known_does() -> Result<()> {
+async fn an_equal_or_unknown_key_takes_no_lease_and_a_higher_key_that_becomes_known_does() -> Result<()> {
     let stage = Stage::with_open_lease("key-equal").await?;
     let holder = start(&stage, "holder", Some(1))?;
     let term = leads(&holder.leadership()).await?;
@@ -59,7 +59,7 @@ async fn equal_and_unknown_keys_take_nothing_and_a_key_that_becomes_known_does()
     for campaign in [&equal, &unsynced] {
         eventually("it sees the holder", || async { campaign.leadership().holder() }).await?;
     }
-    // Ten renewals: each of them is a version on which they might have asked.
+    // Ten renewals: after each version, the other electors could have asked the holder to hand over.
     let renewed = stage.lease().await?.record.resource_version;
     stage.lease_where("the holder renews", |lease| lease.record.resource_version >= renewed + 10).await?;
     assert_eq!(holder.leadership().term(), Some(term));
@@ -76,12 +76,12 @@ async fn equal_and_unknown_keys_take_nothing_and_a_key_that_becomes_known_does()
 }
 
 #[tokio::test]
-async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_a_lease() -> Result<()> {
+async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_one_lease_duration() -> Result<()> {
     let stage = Stage::with_open_lease("key-stuck").await?;
     let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
     let elector = stage.elector("stuck")?.direct().key(1).timing(timing).build()?;
     let stuck = elector.leadership();
-    // Work that is dropped when its grace is over, and would be glad to begin anew.
+    // The work never stops. It is dropped when its grace is over, and would begin again in the next term.
     let running = tokio::spawn(elector.run(|_| std::future::pending()));
     leads(&stuck).await?;
     let asked = Instant::now();

@@ -1,4 +1,4 @@
-//! A container that restarts in its pod: what it held is its own at once, if nothing of its former life is left.
+//! A container that restarts in its pod takes its Lease back at once, if no process of its former run is left.
 
 use anyhow::{Context, Result};
 use hustings_client::{Campaign, Durations};
@@ -7,13 +7,13 @@ use hustings_core::model::SessionStamp;
 use super::coordinated::{grant, nominated};
 use super::stage::{LONG, SHORT, Stage, leads, patiently};
 
-/// An elector of the pod with this UID.
+/// Starts an elector of the pod with this UID.
 fn start(stage: &Stage, pod_uid: &str, timing: Durations) -> Result<Campaign> {
     let builder = stage.elector("pod")?.direct().pod("pod", pod_uid).container("web").timing(timing);
     Ok(builder.build()?.start())
 }
 
-/// Returns the number and token of its term, and drops the term itself, since a term keeps the lock.
+/// Returns the number and the token of the campaign's term. Drops the term itself, because a term keeps the lock.
 async fn led(campaign: &Campaign) -> Result<(u32, u64)> {
     let term = leads(&campaign.leadership()).await?;
     Ok((term.number, term.token))
@@ -32,7 +32,7 @@ async fn a_container_that_restarts_takes_its_lease_back_at_once_and_another_pod_
     first.abort();
     patiently("the task ends", first.ended()).await?.unwrap_err();
 
-    // Its namesake in another pod waits for the Lease to run out, which takes 300 s.
+    // Its namesake in another pod waits for the Lease to expire, which takes 300 s.
     let namesake = start(&stage, "another", LONG)?;
     let second = start(&stage, &uid, LONG)?;
     let (second_number, second_token) = led(&second).await?;
@@ -46,7 +46,7 @@ async fn a_container_that_restarts_takes_its_lease_back_at_once_and_another_pod_
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_lease_is_not_taken_back_while_anything_of_the_former_life_is_left() -> Result<()> {
+async fn a_lease_is_not_taken_back_while_the_lock_of_the_former_run_is_held() -> Result<()> {
     let stage = Stage::with_open_lease("reclaim-heir").await?;
     let uid = stage.namespace.clone();
     let elector = stage.elector("pod")?.direct().pod("pod", uid.as_str()).timing(SHORT).build()?;
@@ -62,7 +62,7 @@ async fn a_lease_is_not_taken_back_while_anything_of_the_former_life_is_left() -
     let second = second.start();
     leads(&second.leadership()).await?;
     let lease = stage.lease().await?.record;
-    // Both times are of this machine's wall clock.
+    // Both times are by this machine's wall clock.
     let waited = lease.acquire_time.context("acquired")?.as_micros() - last_renewal.as_micros();
     assert!(waited >= 4_000_000, "the lease had its time: {waited} us");
     let session = &lease.session.stamp().context("a session")?.session;

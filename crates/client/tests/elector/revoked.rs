@@ -1,4 +1,4 @@
-//! A right that is taken away in the middle of a term, and given back.
+//! A permission that is revoked during a term and then restored.
 
 use anyhow::{Context, Result, ensure};
 use hustings_client::clock::{Clock, SystemClock};
@@ -11,14 +11,14 @@ use super::permissions::Log;
 use super::rights::{Account, CANDIDATES, LEASES};
 use super::stage::{LEASE, LONG, SHORT, Stage, leads, patiently};
 
-/// What the function of a term does.
+/// What the function of a term reports.
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
     Began(u64),
     Stopped(u64),
 }
 
-/// A function that reports when it begins and when it is asked to stop, and its reports.
+/// A function that reports when it begins and when it is asked to stop; and the receiver of its reports.
 fn function() -> (impl Fn(Term) -> futures::future::BoxFuture<'static, ()>, mpsc::UnboundedReceiver<Event>) {
     let (events, seen) = mpsc::unbounded_channel();
     let function = move |term: Term| -> futures::future::BoxFuture<'static, ()> {
@@ -33,8 +33,7 @@ fn function() -> (impl Fn(Term) -> futures::future::BoxFuture<'static, ()>, mpsc
 }
 
 #[tokio::test]
-async fn without_the_right_to_write_leases_a_term_ends_before_another_begins_and_with_it_functions_start_once()
--> Result<()> {
+async fn without_the_right_to_write_leases_a_term_ends_before_the_next_begins() -> Result<()> {
     let (log, _guard) = Log::listen();
     let stage = Stage::with_open_lease("revoked-lease").await?;
     let account = Account::new(&stage, "a").await?;
@@ -52,14 +51,14 @@ async fn without_the_right_to_write_leases_a_term_ends_before_another_begins_and
     account.revoke(LEASES, "patch").await?;
     let second = leads(&successor.leadership()).await?;
     ensure!(!leadership.is_leader(), "two lead");
-    // Of its own accord, and not upon seeing another's term.
+    // The term ended because no renewal succeeded, before the next term began.
     let lines = log.lines();
     let logged = |text: &str| lines.iter().position(|line| line.contains(text));
     let (lost, began) = (logged("term lost: no renewal succeeded in time"), logged(&format!("token={}", second.token)));
     ensure!(lost.is_some() && lost < began, "{lines:#?}");
     assert!(second.token > first.token);
     assert_eq!(patiently("the function stops", seen.recv()).await?, Some(Event::Stopped(first.token)));
-    // It is free, and may not be written.
+    // The Lease is free, but the elector may not write it.
     patiently("it stops", successor.stop()).await??;
     assert!(!leadership.is_leader());
 
@@ -75,7 +74,7 @@ async fn without_the_right_to_write_leases_a_term_ends_before_another_begins_and
 }
 
 #[tokio::test]
-async fn without_the_right_to_write_candidates_a_term_goes_on_and_with_it_the_ping_is_answered() -> Result<()> {
+async fn without_the_right_to_write_candidates_a_term_continues_and_the_ping_is_answered_later() -> Result<()> {
     let (log, _guard) = Log::listen();
     let stage = Stage::with_candidates("revoked-candidate").await?;
     let account = Account::new(&stage, "a").await?;

@@ -1,4 +1,4 @@
-//! ServiceAccounts whose rights are withheld and given back while their electors run.
+//! ServiceAccounts whose permissions are revoked and restored while their electors run.
 
 use anyhow::{Context, Result};
 use hustings_client::lease_client;
@@ -13,14 +13,14 @@ use super::stage::{Stage, eventually};
 pub(super) const LEASES: &str = "leases";
 pub(super) const CANDIDATES: &str = "leasecandidates";
 
-/// What an elector does with each resource, which its API group comes before. It lists where the server does not stream
+/// The API group, resource and verbs of everything that an elector does. It uses `list` if the server does not stream
 /// lists, and in the fallback.
 pub(super) const GRANTS: [(&str, &str, &[&str]); 2] = [
     ("coordination.k8s.io", LEASES, &["get", "list", "watch", "create", "patch"]),
     ("hustings.io", CANDIDATES, &["get", "list", "watch", "create", "patch", "delete"]),
 ];
 
-/// A ServiceAccount with a Role of its own, which grants what an elector does.
+/// A ServiceAccount with its own Role, which grants everything that an elector does.
 pub(super) struct Account {
     name: String,
     namespace: String,
@@ -45,17 +45,17 @@ impl Account {
         Ok(account)
     }
 
-    /// The account's configuration.
+    /// The client configuration of this account.
     pub(super) fn config(&self) -> Config {
         self.config.clone()
     }
 
-    /// Withholds one verb, and returns when the server refuses it.
+    /// Revokes one verb. Returns when the server denies it.
     pub(super) async fn revoke(&self, resource: &str, verb: &str) -> Result<()> {
         self.grant_all_but(Some((resource, verb))).await
     }
 
-    /// Gives back what is withheld, and returns when the server allows it.
+    /// Restores what was revoked. Returns when the server allows it.
     pub(super) async fn restore(&self) -> Result<()> {
         self.grant_all_but(None).await
     }

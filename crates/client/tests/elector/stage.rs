@@ -1,4 +1,4 @@
-//! What every test needs: a namespace of its own, clients as an elector has them, and a patient look at the cluster.
+//! What every test needs: its own namespace, clients like an elector's, and functions that wait for a condition.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// A lease so long that nobody waits for its expiry by mistake, with renewals that come often.
+/// A lease so long that no test can pass by waiting for its expiry, with frequent renewals.
 pub(crate) const LONG: Durations = Durations {
     lease_duration_seconds: 300,
     renew_deadline: Duration::from_secs(250),
@@ -27,7 +27,7 @@ pub(crate) const LONG: Durations = Durations {
     stop_grace: Duration::from_secs(30),
 };
 
-/// A lease that expires within a test's patience.
+/// A lease that expires within the time that a test waits.
 pub(crate) const SHORT: Durations = Durations {
     lease_duration_seconds: 4,
     renew_deadline: Duration::from_millis(3_900),
@@ -53,14 +53,15 @@ impl Stage {
         Ok(Self { plane, namespace, client })
     }
 
-    /// With the CRD installed.
+    /// A namespace in a cluster with the CRD installed.
     pub(crate) async fn with_candidates(prefix: &str) -> Result<Self> {
         let stage = Self::new(prefix).await?;
         serve(&stage.client, &crd()).await?;
         Ok(stage)
     }
 
-    /// With a Lease that has been given up: unlike one that was just created, it makes nobody wait for 15 s.
+    /// A namespace with a Lease that has been given up. It is free at once, unlike a newly created one, which counts as
+    /// held for 15 s.
     pub(crate) async fn with_open_lease(prefix: &str) -> Result<Self> {
         let stage = Self::new(prefix).await?;
         stage.create_lease(LEASE).await?;
@@ -98,7 +99,7 @@ impl Stage {
         self.store().send(&self.namespace, &ping).await.map(drop)
     }
 
-    /// An elector of this identity, which has a client of its own as a process would.
+    /// A builder of an elector with this identity, and with its own client, as in a separate process.
     pub(crate) fn elector(&self, identity: &str) -> Result<ElectorBuilder> {
         let client = lease_client(self.plane.config())?;
         Ok(Elector::builder(client, &self.namespace, LEASE).identity(identity).timing(LONG))
@@ -117,12 +118,12 @@ impl Stage {
         Ok(self.candidates().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
-    /// Waits for a Lease like this.
+    /// Waits until the Lease satisfies `like`.
     pub(crate) async fn lease_where(&self, what: &str, like: impl Fn(&ReadLease) -> bool) -> Result<ReadLease> {
         eventually(what, || async { self.lease().await.ok().filter(&like) }).await
     }
 
-    /// Waits for a candidate like this.
+    /// Waits until the candidate satisfies `like`.
     pub(crate) async fn candidate_where(
         &self,
         name: &str,
@@ -133,7 +134,7 @@ impl Stage {
     }
 }
 
-/// Asks until there is an answer, for as long as patience lasts.
+/// Calls `ask` until it returns a value. Fails after [`PATIENCE`].
 pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Option<T>>,
@@ -152,13 +153,13 @@ pub(crate) async fn leads(leadership: &Leadership) -> Result<hustings_client::Te
     term.with_context(|| format!("{} has ended", leadership.identity()))
 }
 
-/// Waits until this elector leads no more.
+/// Waits until this elector no longer leads.
 pub(crate) async fn leads_no_more(leadership: &Leadership) -> Result<()> {
     let what = format!("{} leads no more", leadership.identity());
     eventually(&what, || async { (!leadership.is_leader()).then_some(()) }).await
 }
 
-/// The future's output, if it comes within the test's patience.
+/// Returns the output of the future. Fails after [`PATIENCE`].
 pub(crate) async fn patiently<T: Debug>(what: &str, future: impl Future<Output = T>) -> Result<T> {
     timeout(PATIENCE, future).await.with_context(|| format!("{what}: not within {PATIENCE:?}"))
 }

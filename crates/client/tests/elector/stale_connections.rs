@@ -17,23 +17,23 @@ use tokio::time::{Instant, sleep};
 use super::coordinated::grant;
 use super::stage::{LEASE, Stage, eventually, leads};
 
-/// How long a request may take. It takes little of the deadline of 10 s, so that the test stays the same on a machine that
-/// stalls for a few seconds. Without new connections no number of attempts would be enough.
+/// How long a request may take. This is a small part of the deadline of 10 s, so that the test also passes on a machine
+/// that stalls for a few seconds. Without new connections, there are more stale connections than attempts.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// How many connections lie idle at the failover: more than there are attempts before the deadline.
+/// How many connections are idle at the failover: more than the attempts before the deadline.
 const IDLE: usize = 24;
 
-/// What a connection from before the failover does with what comes.
+/// What happens to a request on a connection from before the failover.
 #[derive(Clone, Copy, Debug)]
 enum Stale {
-    /// It swallows it.
+    /// It gets no answer.
     Swallows,
-    /// It is reset.
+    /// Its connection is reset.
     Resets,
 }
 
-/// A forwarder of connections, all of which can be made stale.
+/// Forwards connections, and can make all of them stale.
 struct Balancer {
     failovers: watch::Sender<Option<Stale>>,
     config: Config,
@@ -68,10 +68,10 @@ async fn forward(mut client: TcpStream, server: String, mut failovers: watch::Re
         _ = failovers.changed() => {
             let resets = matches!(*failovers.borrow(), Some(Stale::Resets));
             if resets {
-                // The kernel resets a connection that is closed with something unread.
+                // The kernel resets a connection that is closed with unread data.
                 let _ = client.readable().await;
             } else {
-                // Neither an answer nor a reset, for as long as the client keeps it.
+                // The client gets neither an answer nor a reset for as long as it keeps the connection.
                 let _ = tokio::io::copy(&mut client, &mut tokio::io::sink()).await;
             }
         }
@@ -103,7 +103,7 @@ async fn fail_over_once(coordinated: bool, path: Stale) -> Result<()> {
     }
     let leadership = campaign.leadership();
     let term = leads(&leadership).await?;
-    // As many connections as are needed at a time.
+    // Concurrent reads, so that each opens a connection.
     let (reads, read) =
         (Kubernetes::new(client, SystemClock::shared(), Duration::from_secs(10)), Request::read_lease(LEASE));
     join_all((0..IDLE).map(|_| reads.send(&stage.namespace, &read))).await;
@@ -116,7 +116,7 @@ async fn fail_over_once(coordinated: bool, path: Stale) -> Result<()> {
     Ok(())
 }
 
-/// The default timing, and connections as they come: one elector has few, and most lie idle for less than a minute.
+/// The default timing, with the usual connections: an elector has few, and most are idle for less than a minute.
 #[tokio::test]
 #[ignore = "takes three minutes"]
 async fn fifty_failovers_with_the_default_timing_cost_no_term() -> Result<()> {
@@ -134,7 +134,7 @@ async fn fifty_failovers_with_the_default_timing_cost_no_term() -> Result<()> {
             let campaign = elector.start();
             let leadership = campaign.leadership();
             let term = leads(&leadership).await?;
-            // At different moments of its watches, of which each lasts for a minute.
+            // The runs fail over at different moments of their watches, each of which lasts a minute.
             sleep(Duration::from_millis(60_000 + number * 1_300)).await;
             balancer.fail_over(path);
             let until = Instant::now() + Duration::from_secs(30);

@@ -6,8 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::stage::{SHORT, Stage, eventually, leads, patiently};
 
 #[tokio::test]
-async fn an_elector_that_keeps_the_lease_as_it_stops_takes_back_no_end_and_the_next_range_begins_after_it() -> Result<()>
-{
+async fn the_reported_end_of_a_range_stays_true_if_the_elector_keeps_its_lease_on_stop() -> Result<()> {
     let stage = Stage::with_open_lease("range-kept").await?;
     let campaign = stage.elector("first")?.direct().timing(SHORT).keep_on_stop().build()?.start();
     let first = campaign.leadership();
@@ -23,7 +22,7 @@ async fn an_elector_that_keeps_the_lease_as_it_stops_takes_back_no_end_and_the_n
     assert_eq!((kept.holder.as_deref(), kept.token), (Some("first"), Some(term.token)), "it is not given up");
     assert!(!kept.is_open() && !second.is_leader(), "{kept:?}");
 
-    // Nobody has written the Lease in between: it has run out.
+    // No client has written the Lease since then: it has expired.
     let next_term = leads(&second).await?;
     assert!(Timestamp::now() >= end, "the second leads before {end}");
     assert_eq!(next_term.token, kept.resource_version, "its token is the version on which its claim rests");

@@ -1,4 +1,4 @@
-//! Times that client-go's users bring along.
+//! Durations that users of client-go have configured.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hustings_client::{Durations, Elector};
 use super::permissions::Log;
 
 #[tokio::test(start_paused = true)]
-async fn istios_times_are_accepted_with_a_warning_and_hold_a_lease() -> Result<()> {
+async fn istios_durations_are_accepted_with_a_warning_and_hold_a_lease() -> Result<()> {
     let (log, _guard) = Log::listen();
     let build = |timing| {
         let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct();

@@ -66,7 +66,7 @@ async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Resu
 async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent() -> Result<()> {
     let stage = Stage::with_open_lease("work-order").await?;
     let shutdown = CancellationToken::new();
-    // Looked at when the release is sent, which is before anybody else can see it.
+    // The state when the release is sent, before any other process can observe the release.
     let (looks, mut looked) = mpsc::unbounded_channel();
     let watched: Arc<OnceLock<(Leadership, Arc<AtomicU32>)>> = Arc::default();
     let at_release = Arc::clone(&watched);
@@ -108,13 +108,14 @@ async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent() -> Res
         assert!(led, "the term lasts until the last one has stopped");
         last = at;
     }
-    // Within a second, as the tests of functions show by their own clock. Here it is not waited for: the grace is 30 s.
+    // The release follows within a second, as the tests in virtual time show. This limit is generous: half of the grace
+    // of 30 s.
     assert!(released - last < LONG.stop_grace / 2, "{:?} after the last function", released - last);
     Ok(())
 }
 
 #[tokio::test]
-async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_out() -> Result<()> {
+async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_expires() -> Result<()> {
     let stage = Stage::new("work-stuck").await?;
     let shutdown = CancellationToken::new();
     let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
@@ -226,7 +227,7 @@ impl Drop for CountDrops {
     }
 }
 
-/// A client that calls `look` at the instant at which it sends what leaves a Lease without a holder.
+/// A client that calls `look` whenever it sends a write that leaves a Lease without a holder.
 fn looking_at_releases(client: Client, look: impl Fn() + Send + Sync + 'static) -> Client {
     let look = Arc::new(look);
     let service = tower::service_fn(move |request: Request<Body>| {

@@ -10,7 +10,7 @@ use super::member::Member;
 use super::{Config, Timer, Write};
 use crate::model::{CandidateKey, Moment};
 
-/// The purpose of an election. Another purpose is another election, with its own proofs of life.
+/// The purpose of an election. Each purpose has its own election, with its own proofs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum BallotPurpose {
     /// A holder for a free Lease, or a successor found in advance.

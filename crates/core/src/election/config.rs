@@ -33,8 +33,8 @@ pub struct Config {
     /// How many candidates are pinged in the first window. The best candidates are nearly always live. A thousand dead
     /// ones must not cost a thousand pings while one of the first sixteen answers.
     pub pings_in_first_window: usize,
-    /// How long a holder may leave a preferred holder waiting before an event reports it: twice the time within which
-    /// an elector stops its work.
+    /// How long a holder may leave a preferred holder waiting before an event reports it: more than twice the default
+    /// time within which an elector stops its work.
     pub ignored_after: Duration,
     /// How long the controller waits before it asks a native holder again to hand over, after the server or the holder
     /// has dropped a request. It asks again because an administrator may have switched the server's feature gate on, or

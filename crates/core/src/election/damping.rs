@@ -58,7 +58,7 @@ impl Damping {
         }
     }
 
-    /// Until when the candidate ranks last; `None` if it does not at `now`.
+    /// Until when the candidate ranks last; `None` if it does not rank last at `now`.
     pub(super) fn until(&self, now: Moment) -> Option<Moment> {
         self.last_at(now).map(|last| last.until)
     }
@@ -72,8 +72,8 @@ impl Damping {
         self.last.filter(|last| last.until > now)
     }
 
-    /// The end of the last damping, for the candidate's status. A passed end stays in the status: a write that removes
-    /// it would serve no reader.
+    /// The end of the last damping, for the candidate's status. A past end stays in the status: no reader would benefit
+    /// from a write that removes it.
     pub(super) fn end(&self) -> Option<WireTime> {
         self.last.map(|last| last.recorded)
     }

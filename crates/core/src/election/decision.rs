@@ -10,7 +10,7 @@ use crate::model::{CandidateKey, LeaseWrite, Moment, RecordedStatus, WireTime};
 pub struct Decision {
     /// The actions to perform. They may run concurrently and in any order.
     pub actions: Vec<Action>,
-    /// When to decide again at the latest, even without an observation. Never later than the requeue interval.
+    /// The latest time of the next decision, even without an observation. Never later than the requeue interval.
     pub deadline: Moment,
     /// The timer that expires at the deadline.
     pub timer: Timer,

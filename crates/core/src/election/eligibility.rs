@@ -45,7 +45,7 @@ pub enum Ineligible {
     HolderPinned,
     /// The live holder is better.
     Outranked(Criterion),
-    /// The live holder is as good. Creation time and name never replace a live holder.
+    /// The live holder is equally good. Creation time and name never replace a live holder.
     Tie,
     /// The live holder is native and cannot be asked to hand over: the server or the holder drops the request.
     HolderStays,
@@ -70,7 +70,7 @@ pub(super) enum Seat {
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) rule: Rule,
-    /// Why no candidate is elected, nor preferred over a live holder.
+    /// Why no candidate is elected or preferred over a live holder.
     pub(super) hold: Option<Hold>,
     pub(super) now: Moment,
     /// The wall clock, which ends the acts of administrators.

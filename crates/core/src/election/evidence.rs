@@ -3,7 +3,7 @@
 //! A holder that renews needs no evidence. A holder whose record has not changed for longer than usual is *silent*.
 //! Only then does the election read the holder's Pod, at intervals. Evidence is a fact of the past that stays true, so
 //! a late answer does no harm. The grant that follows is conditional on the version of the Lease, so a renewal that
-//! arrives meanwhile wins.
+//! arrives before it wins.
 //!
 //! The rule that must hold: evidence is about the very process that the session on the Lease names. These prove
 //! nothing, because the process may still run: a missing Pod, a failed phase, a node that is not ready, and a deletion
@@ -52,7 +52,7 @@ pub enum Doubt {
     EarlierHolder,
 }
 
-/// What an election knows of a holder that may be silent. It begins anew with every term.
+/// What an election knows of a holder that may be silent. It starts over with every term.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct HolderWatch {
     /// When the holder last renewed, or its term began. `None` after the first observed record, which may be old.
@@ -100,7 +100,7 @@ impl HolderWatch {
 }
 
 impl Election {
-    /// Reads the Pod of a silent holder, in turn with its Node, if the configuration allows that.
+    /// Reads the Pod of a silent holder, alternating with its Node, if the configuration allows that.
     pub(super) fn seek_evidence(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
         let LeaseVerdict::Held { holder, taken_up: true, .. } = verdict else { return };
         if !self.config.evidence.pods || holder.kind == CandidateKind::Native {
@@ -183,7 +183,7 @@ impl Election {
     }
 }
 
-/// The UID of the pod, and the name of the container, that the session of this record names.
+/// The UID of the pod and the name of the container in the session of this record.
 fn place(record: &LeaseRecord) -> Option<(&str, &str)> {
     let mut parts = SessionStamp::place(&record.session.stamp()?.session)?.split('.');
     parts.next().zip(parts.next())
@@ -216,7 +216,7 @@ fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Dou
     Err(doubt)
 }
 
-/// Checks whether this end of a container ended the term, too. All times come from the clock of one node.
+/// Checks whether this end of a container also ended the term. All times come from the clock of one node.
 fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt> {
     let finished_at = end.finished_at.ok_or(Doubt::EndUnobserved)?;
     if UNOBSERVED_ENDS.contains(&&*end.reason) {

@@ -1,8 +1,8 @@
 //! Writes that succeed without effect, because an admission policy or another controller reverts them.
 //!
-//! The answer to a write shows the object after the write. If it does not show the write, repeating the write at once
-//! could go on forever. So the controller repeats the write after a pause, and doubles the pause each time. Only an
-//! answer that shows the write resets the pause. The controller reports the first such write of each kind.
+//! The answer to a write shows the object after the write. If it does not show the write, immediate retries could
+//! continue forever. So the controller repeats the write after a pause, and doubles the pause each time. Only an answer
+//! that shows the write resets the pause. The controller reports the first such write of each kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -122,7 +122,7 @@ impl IneffectiveWrites {
         }
     }
 
-    /// Forgets the writes that were not needed again for a whole pause after their pause ended.
+    /// Forgets each write whose pause ended long ago: at least as long ago as its longest pause lasts.
     pub(super) fn forget_unneeded(&mut self, now: Moment, config: &Config) {
         self.0.retain(|write, entry| !entry.backoff.is_over_for(write.longest_pause(config), now));
     }

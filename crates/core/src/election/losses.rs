@@ -1,4 +1,4 @@
-//! Which candidate holds the Lease since when, and which candidates lost it: the facts that damping counts.
+//! Which candidate holds the Lease, since when, and which candidates lost it: the facts that damping counts.
 //!
 //! A period is one grant or one term. Holder, session and transitions distinguish it from the next one; a renewal
 //! changes none of them.
@@ -140,9 +140,9 @@ impl HoldingPeriod {
         if !is_grant {
             member.damping.reset_by(term, config);
         }
-        // A loss that another controller has counted is not counted again. An earlier controller that counted it no
-        // longer calls the candidate Holder (`restart_after_lapse.txt`). A leading one that counted it has reported a
-        // loss since (`standby_counts_once.txt`).
+        // A loss that another controller has counted is not counted again. If an earlier controller counted it, the
+        // status did not show the candidate as Holder (`restart_after_lapse.txt`). If the leading controller counted
+        // it, it has reported a loss since the record last changed (`standby_counts_once.txt`).
         let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
         let counted_by_leading = member.loss_reported_at.is_some_and(|at| at >= observed.changed_at());
         if self.ended && !hands_over && !counted_by_earlier && !counted_by_leading {
@@ -181,9 +181,10 @@ impl HoldingPeriod {
                 member.forfeited = forfeited;
             }
         }
-        // A holder that stops announces that, or deletes its candidate first. One that keeps its candidate did not want
-        // the Lease. The exception is a holder that was asked to hand over. It gives up once its work has stopped, even
-        // if the request was withdrawn meanwhile. If that counted, a newer version would lead beside it.
+        // A holder that stops announces that, or deletes its candidate first. A holder that keeps its candidate has
+        // resigned, unless it was asked to hand over. A holder that was asked gives the Lease up once its work has
+        // stopped, even if the request has been withdrawn in between. If that counted as a loss, a newer version would
+        // lead although the older one still stands.
         let released = record.is_open() || (record.is_given_up() && former.is_native(members));
         let gave_up = former.is_term(members) && record.holder.is_none() && released;
         let resigned = gave_up && !former.leaves && !former.was_asked;
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lapse_under_a_later_controller_counts_once_that_controller_has_seen_a_renewal() {
+    fn a_lapse_under_a_later_controller_counts_only_after_that_controller_has_observed_a_renewal() {
         let renewed = |micros| LeaseRecord { renew_time: Some(WireTime::from_micros(micros)), ..term("a", 1) };
         for (renewals, counted) in [(0, 0), (1, 1)] {
             let mut members = members();

@@ -34,7 +34,7 @@ pub(super) struct Member {
     pub(super) ping: Option<Ping>,
     pub(super) last_ping_at: Option<Moment>,
     /// It is native, and its new `renewTime` is before its ping, because its clock was set back. client-go then answers
-    /// the same ping without end (`native_clock_set_back.txt`).
+    /// the same ping again and again (`native_clock_set_back.txt`).
     answers_again: bool,
     /// The `pingTime` with which the last ping was withdrawn.
     withdrawn: Option<WireTime>,
@@ -69,7 +69,7 @@ pub(super) struct Member {
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
     pub(super) reported_exclusion: Option<Annotation<Exclusion>>,
-    /// Why an event has reported it as inadmissible, while it is.
+    /// Why it is not admissible, if an event has reported that.
     pub(super) reported_inadmissible: Option<Inadmissible>,
     /// The status that has not lasted long enough to be written, and since when it has been correct.
     pub(super) unpublished: Option<(RecordedStatus, Moment)>,
@@ -167,7 +167,7 @@ impl Member {
         }
     }
 
-    /// Whether something newer was observed after the request was sent that found the candidate missing.
+    /// Whether something newer was observed since the sending of the request that found the candidate missing.
     pub(super) fn is_newer_than(&self, source: Source) -> bool {
         source.sent().is_some_and(|sent| self.newest_seen_at > sent)
     }

@@ -217,7 +217,7 @@ impl fmt::Display for Inadmissible {
     }
 }
 
-/// How much of a foreign text is shown, in characters. A status must not grow with the text that it quotes.
+/// How many characters of another writer's text are shown. A status must not grow with the text that it quotes.
 const QUOTE: usize = 64;
 
 /// The longest name of an object, in characters. An annotation may name a longer one.

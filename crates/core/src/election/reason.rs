@@ -17,7 +17,7 @@ pub enum Reason {
     Preferred,
     /// It is better than the holder, and is being pinged.
     Asked,
-    /// It is better than the holder, but a candidate that is better still is pinged or preferred.
+    /// It is better than the holder, but an even better candidate is pinged or preferred.
     BehindPreferred,
     /// The live holder is left alone: elections are paused, the candidates ask for different strategies, or the
     /// strategy is a third party's.
@@ -45,7 +45,7 @@ pub enum Event {
         candidate: CandidateKey,
         /// Why this candidate.
         why: Choice,
-        /// How the last term ended, if more is known than that the Lease expired or was given up.
+        /// How the last term ended; `None` if it is only known that the Lease expired or was given up.
         after: Option<Ending>,
     },
     /// The holder was asked to hand over.

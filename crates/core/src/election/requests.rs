@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_the_lease_goes_with_the_version_that_was_seen() {
+    fn a_write_of_the_lease_carries_the_version_that_was_observed() {
         let record = LeaseRecord { resource_version: 5, ..LeaseRecord::as_created() };
         let write = LeaseWrite::new(Purpose::Enrol, &record);
         let action = Action::WriteLease { write: write.clone(), event: None };
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_and_events_are_no_requests_of_the_store() {
+    fn evidence_and_events_are_not_requests_to_the_store() {
         for action in [Action::ReadPod { pod: "p".into() }, Action::ReadNode { node: "n".into() }] {
             assert_eq!(requested(&action, None), None);
         }

@@ -116,7 +116,7 @@ impl Election {
         now >= due
     }
 
-    /// Whether the holder announces that it is about to stop. A successor that is found ahead leads sooner
+    /// Whether the holder announces that it is about to stop. A successor that is found in advance leads sooner
     /// (`graceful_stop.txt`).
     ///
     /// A foreign elector that takes over an expired Lease keeps the annotations, because it does not know them. So the
@@ -160,7 +160,7 @@ impl Election {
     }
 }
 
-/// Whether there is nothing to wait for. Otherwise the next decision is due when the wait is over.
+/// Whether there is nothing to wait for. If there is, schedules the next decision for the end of the wait.
 fn may_go_on(until: Option<Moment>, builder: &mut DecisionBuilder) -> bool {
     if let Some(until) = until {
         builder.set(Timer::Retry, until);

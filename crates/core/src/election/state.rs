@@ -26,7 +26,7 @@ pub struct Election {
     pub(super) holder_watch: HolderWatch,
     pub(super) members: Members,
     pub(super) ballot: Option<Ballot>,
-    /// The current time without a holder, if the Lease has none.
+    /// The current period without a holder, if the Lease has none.
     pub(super) unheld_period: Option<UnheldPeriod>,
     /// The current request to hand over, if there is one.
     pub(super) request: Option<HandOverRequest>,
@@ -40,7 +40,7 @@ pub struct Election {
     pub(super) keeps_native_fields: Option<(bool, Moment)>,
 }
 
-/// A time without a holder.
+/// A period without a holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UnheldPeriod {
     pub(super) since: Moment,

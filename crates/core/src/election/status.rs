@@ -42,8 +42,8 @@ impl LeaseContext<'_> {
     }
 
     /// Until when the write of a status waits if no process needs it soon; `None` if it must not wait. During an
-    /// election, another verdict soon replaces such a verdict, and its write would delay the writes that electors wait
-    /// for. The state Holder waits, too. It matters only to a process that never observed the term and finds the Lease
+    /// election, another verdict soon replaces this one, and writing it would delay the writes that electors wait for.
+    /// The state Holder waits, too. It matters only to a process that never observed the term and finds the Lease
     /// deleted.
     fn rests_until(&self, member: &mut Member, status: &RecordedStatus, now: Moment) -> Option<Moment> {
         let can_wait = matches!(

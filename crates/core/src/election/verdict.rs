@@ -119,7 +119,7 @@ pub(super) struct LeaseContext<'a> {
     pub(super) preferred_place: Option<usize>,
     /// An election is running, so most verdicts will change in a moment.
     pub(super) electing: bool,
-    /// The grant is so recent that its take-up is still to be expected.
+    /// The grant is so recent that its electee may still take it up.
     pub(super) grant_is_young: bool,
     /// How long a verdict must last before it is written.
     pub(super) status_rest: Duration,
@@ -183,7 +183,7 @@ impl Election {
         }
     }
 
-    /// How the last term ended, if more is known than that the Lease expired or was given up.
+    /// How the last term ended; `None` if it is only known that the Lease expired or was given up.
     pub(super) fn known_end(&self) -> Option<Ending> {
         let record = self.lease.view.record()?;
         if record.holder.is_some() {
@@ -329,7 +329,7 @@ impl LeaseContext<'_> {
         {
             return (CandidateState::Holder, Reason::Reserved);
         }
-        // An earlier controller may have recorded that. This controller pings the candidate all the same.
+        // An earlier controller may have recorded that. This controller pings the candidate anyway.
         if member.responsive == Some(false) {
             return (CandidateState::Unresponsive, Reason::Ineligible(Ineligible::Unresponsive));
         }

@@ -143,7 +143,7 @@ pub(super) fn unmark(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite { session: Set::Remove, ..LeaseWrite::new(Purpose::Enrol, record) }
 }
 
-/// Writes the strategy of a Lease that names none, or names another one than the candidates ask for now.
+/// Writes the strategy of a Lease that names none, or not the one that the candidates ask for now.
 pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite {
     LeaseWrite { strategy: Set::To(strategy.to_owned()), ..LeaseWrite::new(Purpose::Enrol, record) }
 }

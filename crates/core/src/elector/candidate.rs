@@ -2,7 +2,7 @@
 //!
 //! The elector answers every ping that this process has not answered, including the first that it observes, with a
 //! later renew time. The answer proves that *this* process lives. A write by a former process of the same name proves
-//! nothing, so the elector rewrites a candidate that it finds at the start once.
+//! nothing. So an elector that finds a candidate at its start rewrites it once.
 //!
 //! The elector also renews when a status marks this process Unresponsive. Controllers do not ping an Unresponsive
 //! candidate again, and a later ping may already have overwritten the one that it missed.
@@ -32,7 +32,7 @@ pub(super) struct Candidate {
     /// The `unresponsiveSince` that the newest renewal of this process has answered.
     refuted: Option<WireTime>,
     pending: Option<PendingRequest>,
-    /// The last renewal that may have succeeded. A version that shows it proves that it did, whatever the answer was.
+    /// The last renewal that may have succeeded. A version that shows it proves its success, whatever the answer was.
     renewal: Option<Renewal>,
     /// The earliest time of the next attempt after one that failed.
     next_try_at: Moment,
@@ -42,7 +42,7 @@ pub(super) struct Candidate {
     next_creation_at: Moment,
     /// A renewal without a ping is due.
     unasked: bool,
-    /// When the Lease took the state for which the candidate was last renewed without a ping.
+    /// When the Lease entered the state for which the candidate was last renewed without a ping.
     renewed_for: Option<Moment>,
     /// Nothing was observed for long, so the last observation may be outdated.
     must_read: bool,
@@ -116,7 +116,7 @@ impl Candidate {
         self.unasked = true;
     }
 
-    /// Whether a renewal was requested for the state that the Lease took at `changed_at`.
+    /// Whether a renewal was requested for the state that the Lease entered at `changed_at`.
     pub(super) fn has_renewed_for(&self, changed_at: Option<Moment>) -> bool {
         self.renewed_for == changed_at
     }
@@ -190,7 +190,7 @@ impl Candidate {
             }
             // The namespace or the kind does not exist.
             Outcome::Missing if task == Task::Create => self.set_missing(now.moment, true),
-            // A proxy on the way may be wrong about this. A live read decides whether the candidate is gone.
+            // The answer may come from a proxy, which may be wrong. A live read decides whether the candidate is gone.
             Outcome::Missing => {
                 self.state = State::Unknown;
                 self.next_try_at = now.moment;
@@ -289,7 +289,8 @@ impl Candidate {
         let record = match &self.state {
             State::Untried | State::Missing { .. } if !deleting => return Some(Task::Create),
             State::Untried | State::Unknown => return Some(Task::Read),
-            // A process that stops verifies this live. Otherwise the candidate could stay behind and be elected again.
+            // A stopping process verifies this by a live read. Otherwise the candidate could remain and be elected
+            // again.
             State::Missing { live } => return (!live).then_some(Task::Read),
             State::Seen(record) => record,
         };
@@ -376,7 +377,7 @@ impl Candidate {
         }
     }
 
-    /// When the pending read that `source` answers was sent.
+    /// Ends the pending read that `source` answers, and returns when it was sent.
     fn finish(&mut self, source: Source) -> Option<Moment> {
         let Source::Read(id) = source else { return None };
         let read = self.pending.take_if(|pending| pending.request.id == id && pending.task == Task::Read);

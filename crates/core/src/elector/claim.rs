@@ -1,6 +1,6 @@
 //! When an elector that does not lead begins a term: on a grant, on its own Lease, or on a free one.
 //!
-//! - `Vacancy` identifies one time without a holder.
+//! - `Vacancy` identifies one period without a holder.
 //! - [`Fallback`] gives the candidates an order while no controller elects.
 //! - [`Preference`] asks a live holder to hand over, in direct mode.
 //!
@@ -27,7 +27,7 @@ pub(super) struct Claiming {
     pub(super) preference: Preference,
 }
 
-/// One time without a holder, present or expected. Equal values mean the same circumstances.
+/// One period without a holder, present or expected. Equal values mean the same circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Vacancy {
     /// When it was found missing or given up, or when it expires unless it changes.
@@ -71,7 +71,7 @@ impl Elector {
             if record.is_grant() && record.holder.as_ref() == Some(identity) {
                 return Some(WriteTask::Begin(Purpose::TakeUp));
             }
-            // A term of this instance, which has ended, or of a dead one: no process can rely on it.
+            // The term belongs to this instance and has ended, or to a dead instance: no process can rely on it.
             if is_reclaimable(record, identity, session) && !self.has_kept_from_another(record) {
                 return Some(WriteTask::Begin(Purpose::Claim));
             }

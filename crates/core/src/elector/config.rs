@@ -181,7 +181,7 @@ impl Timing {
         if broken.is_empty() { Ok(timing) } else { Err(broken) }
     }
 
-    /// Returns the risks of these durations, which are valid all the same.
+    /// Returns the risks of these durations, although they are valid.
     pub fn warnings(&self) -> Vec<TimingWarning> {
         let Durations { renew_deadline, request_timeout, .. } = self.0;
         let least = self.longest_retry_period().saturating_mul(2).saturating_add(request_timeout);

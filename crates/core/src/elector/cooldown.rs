@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_longer_than_the_next_cooldown_begins_the_count_anew() {
+    fn a_term_longer_than_the_next_cooldown_resets_the_count() {
         let mut cooldown = Cooldown::new(at(0));
         for (lasted, expected) in [(1, 5), (1, 10), (20, 20), (41, 5)] {
             cooldown.term_began(at(100));

@@ -15,8 +15,8 @@ use crate::model::Moment;
 /// together.
 const FIRST_PAUSE: u32 = 2;
 
-/// How often the first pause, one retry period, is doubled at most. If the server recovers but sends nothing, the
-/// elector notices it late, by at most one pause.
+/// The maximum number of times that the first pause, one retry period, is doubled. If the server recovers but sends
+/// nothing, the elector notices that at most one pause late.
 const MOST_DOUBLINGS: u32 = 2;
 
 /// The longest pause, before its jitter, however long the retry period is.

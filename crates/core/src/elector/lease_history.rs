@@ -33,7 +33,7 @@ impl LeaseHistory {
         self.was_elected
     }
 
-    /// When the Lease took its current state. Equal moments mean the same circumstances.
+    /// When the Lease entered its current state. Equal moments mean the same circumstances.
     pub(super) fn changed_at(&self) -> Option<Moment> {
         match self.view.presence() {
             Presence::Unknown | Presence::Lost { .. } => None,

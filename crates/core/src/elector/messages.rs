@@ -154,7 +154,7 @@ pub struct Leading {
 pub struct Range {
     /// The first instant.
     pub start: WireTime,
-    /// The first instant after the range, unless the term goes on. An instant that the process's own clock has not
+    /// The first instant after the range, unless the term continues. An instant that the process's own clock has not
     /// shown yet does not belong to the range either.
     pub end: WireTime,
     /// Until when the range continues after its end, while no other elector is known to have taken over. `None` if that
@@ -171,7 +171,7 @@ pub struct Decision {
     pub leading: Option<Leading>,
     /// The wall-clock time that the last term owns, whether or not it still runs.
     pub range: Option<Range>,
-    /// When to decide again at the latest, even without an observation.
+    /// The latest time of the next decision, even without an observation.
     pub deadline: Option<Moment>,
     /// The timer that expires at the deadline.
     pub timer: Option<Timer>,

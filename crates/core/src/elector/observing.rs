@@ -44,7 +44,7 @@ impl Elector {
             let counts = self.lease.observe(record, Some(request.sent), now);
             self.reader.observe_answer(now, counts);
         } else {
-            // The first event of a watch is as good as a read, because each write is conditional on the version that it
+            // The first event of a watch serves as a read, because each write is conditional on the version that it
             // shows.
             if self.lease.view().is_unknown() {
                 self.reader.set_needed(false);
@@ -103,7 +103,7 @@ impl Elector {
                 let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period());
                 self.reader.allow_at(if is_race && !is_shown { now.after(shown_within) } else { now });
             }
-            // A proxy on the way may be wrong about this. A live read decides whether the term ends.
+            // The answer may come from a proxy, which may be wrong. A live read decides whether the term ends.
             Outcome::Missing | Outcome::Deleted => {
                 self.reader.drop_pending();
                 self.reader.set_needed(true);
@@ -118,7 +118,7 @@ impl Elector {
     }
 
     /// A holder that stops announces that at once, if a controller elects for its Lease, and keeps leading for a while.
-    /// The hand-over that follows takes two writes fewer than a new election, so the time without a leader is shorter.
+    /// The hand-over that follows takes two fewer writes than a new election, so the time without a leader is shorter.
     pub(super) fn observe_stop(&mut self, now: Moment, cause: Cause) {
         if !self.lifecycle.stop(cause) {
             return;

@@ -7,7 +7,7 @@ use super::messages::{Action, AttemptId, Note};
 use super::timers::Timer;
 use crate::model::Moment;
 
-/// How often the retry period is doubled at most.
+/// The maximum number of times that the retry period is doubled.
 const MOST_DOUBLINGS: u32 = 5;
 
 /// The longest wait after doubling, before its jitter.

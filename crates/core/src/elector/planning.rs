@@ -67,7 +67,7 @@ impl Elector {
             return;
         }
         if matches!(task, WriteTask::GiveUp { .. }) {
-            // The successor's range starts at the renew time of this write, so the own range must end before it.
+            // The successor's range starts at the renew time of this write, so this elector's range must end before it.
             self.close_range(now.wall);
         }
         let request = plan.request();

@@ -8,8 +8,8 @@
 //!   one lease after the renew time of the last write that is known to have succeeded. The Lease shows that write or a
 //!   later one of the same term.
 //! - The renew time of a write that begins a term on an expired record is not before the end of that record's range
-//!   ([`LeaseRecord::range_end`]). It is not before its writer's clock either. So two ranges at most touch. A
-//!   controller's grant follows the same rule.
+//!   ([`LeaseRecord::range_end`]). It is not before its writer's clock either. So two ranges may touch, but never
+//!   overlap. A controller's grant follows the same rule.
 //! - An elector that gives its term up first closes the range at its clock. The renew time of the write that gives the
 //!   term up is not before that end. From then on the elector claims no later instant. It has claimed none before,
 //!   because no process may claim an instant that its clock has not shown yet. So the successor's range starts at that
@@ -20,12 +20,15 @@
 //!   followed that version: see [`LeaseHistory`](super::lease_history).
 //! - An elector that claims its own Lease again, with no holder in between, continues its range.
 //!
-//! This rests on two assumptions beyond those of S1. No client sets `renewTime` back. An elector that begins a term on
-//! a Lease that was deleted and created again has observed the former one. A client-go neighbour writes its own clock.
+//! This rests on three assumptions beyond those of S1:
+//!
+//! - No client sets `renewTime` back.
+//! - An elector that begins a term on a Lease that was deleted and created again has observed the former one.
+//! - Every holder follows these rules. client-go does not: it writes its own clock.
 //!
 //! **Failing open** is the one exception, and it is off by default. While the newest record that this elector has
-//! observed belongs to its own last term, the range continues after its end, as long as configured. Another elector may
-//! have taken over unobserved, so such an answer is marked. Failing open changes nothing but the range.
+//! observed belongs to its own last term, the range continues after its end, for as long as configured. Another elector
+//! may have taken over unobserved, so such an answer is marked. Failing open changes nothing but the range.
 
 use std::time::Duration;
 
@@ -78,8 +81,7 @@ impl Elector {
         if let Some(own) = self.range.filter(|own| !own.is_closed && is_mine(record, identity, session, own.ordinal)) {
             return own.start;
         }
-        // The former term closed its range, and no later term has a range. A Lease that was created anew does not show
-        // that.
+        // The former term closed its range, and no later term has a range. A newly created Lease does not show that.
         let was_given_up = record.is_open() && record.token.is_some() && record.range_end().is_some();
         if was_given_up { self.range_floor(record).min(renew_time) } else { renew_time }
     }

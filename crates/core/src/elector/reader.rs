@@ -17,7 +17,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// The first event of a watch is as good as a read, so the first read waits for it until `next_at`.
+    /// The first event of a watch serves as a read, so the first read waits for it until `next_at`.
     pub(super) const fn new(next_at: Moment) -> Self {
         Self { pending: None, is_needed: true, next_at, poll_at: None }
     }

@@ -11,7 +11,7 @@ pub enum Timer {
     Validity,
     /// Set by a term, for one retry period after the last renewal: the holder renews.
     Renewal,
-    /// Set by a request that the work stops, for the stop grace: then the caller aborts the work.
+    /// Set by the request to stop the work, for the stop grace: then the caller aborts the work.
     StopGrace,
     /// Set by a stopping holder, for 500 ms: the controller may name a preferred holder until then.
     Successor,

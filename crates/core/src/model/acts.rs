@@ -17,7 +17,7 @@ pub enum Annotation<T> {
     Malformed(String),
 }
 
-/// The acts that a Lease records, beside `hustings.io/hold`.
+/// The acts that a Lease records, in addition to `hustings.io/hold`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LeaseActs {
     /// Annotation `hustings.io/hold-until`: when a pause ends. A pause without it lasts until an administrator ends it.
@@ -118,7 +118,7 @@ impl<T> Annotation<T> {
     }
 }
 
-/// A value that was written parses.
+/// Wraps a value to write, which is always valid.
 impl<T> From<T> for Annotation<T> {
     fn from(value: T) -> Self {
         Self::Valid(value)

@@ -179,7 +179,8 @@ pub enum Inadmissible {
     Priority(i32),
     /// A native candidate has the same name. A grant by name would reach two processes.
     Namesake,
-    /// It is native and has no `renewTime`. A ping would end its process: client-go reads the missing time.
+    /// It is native and has no `renewTime`. A ping would crash its process, because client-go dereferences the missing
+    /// time.
     RenewTimeMissing,
 }
 

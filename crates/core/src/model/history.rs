@@ -27,7 +27,7 @@ pub use ending::{Cause, Ending};
 
 use super::WireTime;
 
-/// How many bytes of a name or of another program's ending a line keeps at most.
+/// The maximum number of bytes that a line keeps of a name, or of an ending that another program wrote.
 const LONGEST_TEXT: usize = 64;
 
 /// Replaces the middle of a longer text, because names of pods differ at their ends.

@@ -37,7 +37,7 @@ pub struct LeaseRecord {
     pub strategy: Option<String>,
     /// Annotation `hustings.io/hold`: why the Lease deliberately has no holder.
     pub hold: Option<String>,
-    /// The acts of administrators, beside the hold.
+    /// The acts of administrators, except the hold.
     pub acts: LeaseActs,
     /// Annotation `hustings.io/key`: the holder's preference in direct mode.
     pub key: Option<i64>,
@@ -171,8 +171,8 @@ impl LeaseRecord {
         recorded.or_else(|| Some(RunningTerm::new(self.transitions, holder, since?, None)))
     }
 
-    /// How and when the term of this record ended, if it ended before the version `next`. The writer of `next` recorded
-    /// nothing about that.
+    /// How and when the term of this record ended; `None` if it continues in the version `next`. The writer of `next`
+    /// has not recorded that end.
     pub(super) fn unrecorded_end(&self, next: &Self) -> Option<(Ending, Option<WireTime>)> {
         if self.uid != next.uid {
             return Some((Ending::LeaseDeleted, None));

@@ -6,9 +6,9 @@
 //!
 //! The rules that must hold:
 //!
-//! - Versions of an object grow with every write, also across its deletion.
+//! - Versions of an object grow with every write, even across its deletion.
 //! - A write takes effect on the version or the uid that it names, or not at all.
-//! - A request that changes nothing makes no version, as in Kubernetes.
+//! - A request that changes nothing creates no new version, as in Kubernetes.
 
 mod request;
 
@@ -27,7 +27,7 @@ pub struct ReferenceStore {
     candidates: BTreeMap<CandidateKey, CandidateRecord>,
     /// The version of the newest write.
     newest: u64,
-    /// The same for each object that has a version counter of its own.
+    /// The same for each object that has its own version counter.
     newest_apart: BTreeMap<ObjectName, u64>,
     /// How many objects have been deleted or replaced. An object and its successor of the same name have different
     /// uids.
@@ -51,8 +51,7 @@ impl ReferenceStore {
         Self::default()
     }
 
-    /// An empty store in which each of these objects has a version counter of its own, which starts at the given
-    /// number.
+    /// An empty store in which each of these objects has its own version counter, which starts at the given number.
     ///
     /// No code compares the versions of two objects. With a common counter, a model would distinguish states that
     /// behave the same.

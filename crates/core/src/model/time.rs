@@ -75,7 +75,7 @@ impl WireTime {
     }
 
     /// The duration from this time to `end`; zero if `end` is not later. If an object records `end` and this is the
-    /// local wall clock, the result depends on two clocks. Only preference may depend on it then, such as how long a
+    /// local wall clock, the result depends on two clocks. Then only a preference may depend on it, such as how long a
     /// candidate ranks last.
     pub fn until(self, end: Self) -> Duration {
         Duration::from_micros(u64::try_from(end.0.saturating_sub(self.0)).unwrap_or(0))
@@ -146,11 +146,11 @@ fn digits(text: &str, length: RangeInclusive<usize>) -> Option<i64> {
 
 const DAYS_IN_400_YEARS: i64 = 146_097;
 
-/// From the first of March in the year 0 to 1970-01-01.
+/// The days from the first of March in the year 0 to 1970-01-01.
 const DAYS_FROM_MARCH_OF_YEAR_0: i64 = 719_468;
 
-/// The inverse of [`civil`], for years from 0 and months from 1 to 12. Any other date gives a day that `civil` shows
-/// under another date.
+/// The inverse of [`civil`], for years from 0 and months from 1 to 12. For any other date, it returns a day for which
+/// `civil` returns a different date.
 const fn days_until(year: i64, month: i64, day: i64) -> i64 {
     let (year, month_from_march) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

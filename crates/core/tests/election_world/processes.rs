@@ -218,7 +218,7 @@ impl World {
         false
     }
 
-    /// Whether the status of the candidate with the identity on the Lease has the state Holder.
+    /// Whether the candidate that the Lease names as holder has the state Holder in its status.
     pub(crate) fn status_tells_of_holder(&self) -> bool {
         self.lease()
             .and_then(|lease| self.candidate(lease.holder.as_ref()?))

@@ -190,7 +190,7 @@ impl World {
             (write.purpose, if write.purpose == Purpose::Grant { &write.holder } else { &write.preferred_holder })
         {
             let lasts = self.config.window * self.config.answer_windows;
-            // One that has just been deleted is another matter.
+            // A candidate that has just been deleted has no process, so it is not checked.
             let answered = [
                 self.processes.get(name).map(|process| process.answered_at),
                 self.natives.get(name).map(|native| native.answered_at),

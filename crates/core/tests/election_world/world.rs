@@ -250,7 +250,7 @@ impl World {
         self.show(Observation::LeaseMissing { source: Source::Watch });
     }
 
-    /// A new controller takes over, which knows only the state of the API.
+    /// A new controller, which knows only the state of the API, takes over.
     pub(crate) fn restart(&mut self) {
         self.election = self.newcomer();
         self.pending.clear();

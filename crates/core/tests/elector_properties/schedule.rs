@@ -1,4 +1,4 @@
-//! Generators of schedules: the events that three electors meet.
+//! Generators of schedules: the events that happen to three electors.
 
 use hustings_core::elector::Mode;
 use proptest::prelude::*;

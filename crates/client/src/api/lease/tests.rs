@@ -237,7 +237,7 @@ fn a_release_empties_the_holder_and_never_nulls_it() {
 }
 
 #[test]
-fn native_copies_are_never_written_beside_a_null_holder_or_without_a_strategy() {
+fn native_copies_are_never_written_with_a_null_holder_or_without_a_strategy() {
     let mut current = LeaseRecord { resource_version: 7, enrolled: true, ..LeaseRecord::default() };
     let mut write = LeaseWrite::new(Purpose::Hold, &current);
     write.strategy = Set::To("example.com/Mine".to_owned());
@@ -293,7 +293,7 @@ fn a_lease_has_its_kind_its_metadata_and_the_reason_of_its_last_election() {
 }
 
 #[test]
-fn a_strategy_beside_a_holder_that_may_be_null_empties_the_holder_and_a_grant_names_it() {
+fn a_write_of_the_strategy_empties_a_holder_that_may_be_null_and_a_grant_names_the_electee() {
     let free = LeaseRecord { holder: None, ..ReadLease::from_json(lease()).record };
     let strategy = || Set::To("OldestEmulationVersion".to_owned());
     for (holder, expected) in [(Set::Keep, json!("")), (Set::To("c".to_owned()), json!("c"))] {

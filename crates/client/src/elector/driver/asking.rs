@@ -53,7 +53,7 @@ impl Asking {
     }
 
     /// Pauses for as long as the server asks. The elector gets the answer after the pause, so it does not repeat the
-    /// request before. Request and pause together take at most the request timeout, so that a second renewal is
+    /// request any earlier. Request and pause together take at most the request timeout, so that a second renewal is
     /// possible within the term.
     pub(super) async fn pause(&self, sent: Moment, answer: &Answer) {
         if let Some(pause) = answer.as_ref().err().and_then(Failure::retry_after) {

@@ -27,7 +27,7 @@ struct Server {
     patches: u32,
     reads: u32,
     faults: u32,
-    /// Accepts each write and keeps nothing of it, as an admission policy may.
+    /// Accepts each write but keeps nothing of it, as an admission policy may.
     reverts: bool,
 }
 
@@ -87,7 +87,7 @@ async fn a_server_that_fails_for_less_than_the_deadline_costs_no_term() {
         let term = leadership.wait_until_leader().await.unwrap();
         sleep(Duration::from_mins(1)).await;
         server.lock().unwrap().fault = Some(fault);
-        // The last renewal was at most 2.4 s before, and an attempt comes every 5 s at the least.
+        // The last renewal was at most 2.4 s before, and the elector tries at least every 5 s.
         sleep(Duration::from_secs(4)).await;
         server.lock().unwrap().fault = None;
         sleep(Duration::from_secs(30)).await;
@@ -112,7 +112,7 @@ async fn a_server_that_fails_for_long_costs_the_term_exactly_at_its_end_and_gets
 
         sleep(Duration::from_mins(10)).await;
         let asked = server.lock().unwrap().faults;
-        // One request after a pause of 8 s, and of up to 5 s more where the server asks for that.
+        // Each request follows a pause of 8 s, and of up to 5 s more if the server asks for that.
         assert!((40..=80).contains(&asked), "{asked} requests: {}, {:?}", fault.code, fault.retry_after_seconds);
         server.lock().unwrap().fault = None;
         let recovered = timeout(Duration::from_secs(20), leadership.next_term(Some(&term))).await;

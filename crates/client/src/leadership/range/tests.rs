@@ -107,7 +107,7 @@ async fn no_answer_becomes_false_when_a_clock_is_set_back_and_the_lease_is_delet
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_last_leader_fails_open_within_the_bound_and_it_does_not_lead_meanwhile() {
+async fn only_the_last_leader_fails_open_within_the_bound_without_leading() {
     // The range ends 15 s after the last renewal. Then the bound begins.
     for (fail_open, open_until) in
         [(FailOpen::Off, 0), (FailOpen::Bounded(Duration::from_mins(1)), 70), (FailOpen::Unbounded, 4_000)]
@@ -125,7 +125,7 @@ async fn only_the_last_leader_fails_open_within_the_bound_and_it_does_not_lead_m
             let is_open = since < open_until;
             assert_eq!(first.leadership.contains(first.wall_time()), is_open, "{fail_open:?} after {since} s");
             assert_eq!(first.leadership.failing_open(), is_open);
-            // The process keeps the instants that it owned meanwhile. Another process may own them, too.
+            // The process keeps the instants that it owned in the meantime. Another process may own them, too.
             let has_failed_open = fail_open != FailOpen::Off;
             let range = first.leadership.range().unwrap();
             assert_eq!(range.is_failing_open, has_failed_open);

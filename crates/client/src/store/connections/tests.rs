@@ -279,7 +279,7 @@ async fn a_silent_watch_ends_once_a_new_connection_answers_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_watch_that_reported_an_event_meanwhile_continues() {
+async fn a_watch_that_reports_an_event_during_a_hanging_request_continues() {
     let (server, client) = served().await;
     let mut body = begin_watch(&client).await;
     let hanging = tokio::spawn({

@@ -48,7 +48,7 @@ struct DeleteOptions {
 }
 
 /// Whether the request only reads. A GET can do more: it can open `exec` and the like, and through `proxy` its effect
-/// depends on the server behind.
+/// depends on the server behind it.
 pub(super) fn is_read(request: &Request<Body>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         && !request.headers().contains_key(header::UPGRADE)
@@ -90,7 +90,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Whether another component than the API server carries the request out.
+    /// Whether a component other than the API server carries the request out.
     fn takes_effect_elsewhere(&self) -> bool {
         self.group.is_empty()
             && matches!(self.resource, "pods" | "services" | "nodes")

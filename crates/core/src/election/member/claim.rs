@@ -1,4 +1,4 @@
-//! What a candidate claims of itself, parsed.
+//! A candidate's claims about itself, parsed.
 
 use crate::model::{CandidateRecord, Inadmissible, Standing, Strategy};
 use crate::ranking::Rank;
@@ -11,7 +11,7 @@ pub(in crate::election) struct Claim {
 }
 
 impl Claim {
-    /// Whether it asks for another strategy than ours.
+    /// Whether it asks for a strategy other than ours.
     pub(in crate::election) fn dissents(&self) -> bool {
         self.standing.strategy != Strategy::OldestEmulationVersion
     }

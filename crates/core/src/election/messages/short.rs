@@ -1,4 +1,4 @@
-//! Foreign texts, cut for a message.
+//! Shortens the texts of other writers for a message.
 
 use std::fmt;
 

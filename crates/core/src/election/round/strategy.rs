@@ -55,9 +55,10 @@ impl Election {
         }
     }
 
-    /// Pings the candidates whose versions determine the strategy, and all others that ask for another strategy, except
-    /// the live `holder`. A dead candidate must not determine the strategy, and a dozen dead ones of different versions
-    /// must not cost one window each. Once the answer is `settled`, they are pinged once per validity.
+    /// Pings the candidates whose versions determine the strategy, and all others that ask for a strategy other than
+    /// ours, except the live `holder`. A dead candidate must not determine the strategy, and a dozen dead ones of
+    /// different versions must not cost one window each. Once the answer is `settled`, they are pinged once per
+    /// validity.
     ///
     /// Returns whether the answer is known, or the wait for it is over.
     fn ping_determining(
@@ -88,7 +89,8 @@ impl Election {
         ballot.poll_all(voters, builder, &self.config)
     }
 
-    /// Writes the strategy of a held Lease that names none or another one: electors follow the strategy on the Lease.
+    /// Writes the strategy of a held Lease that names none or a different one: electors follow the strategy on the
+    /// Lease.
     pub(super) fn name_strategy(&mut self, strategy: &str, builder: &mut DecisionBuilder) {
         if let Some(record) = self.lease.view.record()
             && record.strategy.as_deref() != Some(strategy)

@@ -35,8 +35,8 @@ impl Election {
         builder.set(Timer::UnlabelledLease, due);
     }
 
-    /// Removes the mark `open` from a Lease that a native candidate holds. A holder of the other kind that hands over
-    /// writes the mark, and client-go keeps it.
+    /// Removes the mark `open` from a Lease that a native candidate holds. A `hustings.io` holder writes the mark when
+    /// it hands over, and client-go keeps it.
     pub(super) fn remove_mark(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
         let LeaseVerdict::Held { holder: CandidateKey { kind: CandidateKind::Native, .. }, .. } = verdict else {
             return;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::model::Moment;
 
-/// How long after naming the owner a deletion counts as the garbage collector's. It mostly takes a second, and much
+/// How long after naming the owner a deletion counts as the garbage collector's. It usually takes a second, and much
 /// longer only while Kubernetes' own controllers are down.
 const OWNER_PROBATION: Duration = Duration::from_mins(5);
 

@@ -9,7 +9,7 @@
 //! Signs of life are compared with the newest one of the same list, never with a clock. So every elector that reads the
 //! same list gets the same order. A candidate with a wrong clock is misplaced, or misplaces the others, by at most 5 s.
 //!
-//! An elector does not claim the Lease if the candidates ask for another strategy than ours or disagree on one, or if
+//! An elector does not claim the Lease if the candidates ask for a strategy other than ours or disagree on one, or if
 //! its own candidate is not admissible. The fallback pings no candidate. So only the age of its last sign of life
 //! distinguishes a dead dissenter from a live one. A candidate determines the strategy only while it is valid: for half
 //! an hour after its last sign of life. After that time, Kubernetes deletes a candidate. Electors that cannot agree

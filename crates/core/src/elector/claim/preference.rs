@@ -10,8 +10,8 @@
 //! - Only the holder of a Hustings session is asked. No other holder would hand over, and an open Lease is already
 //!   changing hands.
 //! - The elector does not replace another preferred holder, because it does not know that elector's key. The preferred
-//!   holder takes up the Lease, shows its key, and is asked in its turn. If the preferred holder has died, this costs
-//!   the 5 s of a hand-over that is not taken up.
+//!   holder takes up the Lease, shows its key, and is asked in turn. If the preferred holder has died, this costs the
+//!   5 s of a hand-over that nobody takes up.
 //! - A term of the holder gets at most one request per lease duration, whatever happens to the write. So the elector
 //!   does not fight a server that rejects the write, or a client that removes the request. A conflict does not count,
 //!   because the Lease has changed.

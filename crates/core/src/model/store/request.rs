@@ -127,7 +127,7 @@ pub struct Pod {
 pub enum Outcome<Record> {
     /// The request succeeded; this is the answer.
     Landed(Record),
-    /// Another version exists (409), or, for a creation, the object exists.
+    /// Another version exists (409), or, for a creation, the object already exists.
     Conflict,
     /// The server answered that there is no such object (404). After a write, this is a hint: the sender then reads the
     /// object.
@@ -141,7 +141,7 @@ pub enum Outcome<Record> {
     Unknown,
 }
 
-/// The answer of a successful request.
+/// The answer to a successful request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
     /// The Lease as read, or after the write.
@@ -267,12 +267,12 @@ impl Reply {
 }
 
 impl<Record> Outcome<Record> {
-    /// Applies `change` to the answer of a success.
+    /// Applies `change` to the answer of a request that succeeded.
     pub fn map<Other>(self, change: impl FnOnce(Record) -> Other) -> Outcome<Other> {
         self.narrow(|record| Some(change(record)))
     }
 
-    /// Applies `part` to the answer of a success. If that returns `None`, the outcome is unknown.
+    /// Applies `part` to the answer of a request that succeeded. If that returns `None`, the outcome is unknown.
     fn narrow<Other>(self, part: impl FnOnce(Record) -> Option<Other>) -> Outcome<Other> {
         match self {
             Self::Landed(record) => part(record).map_or(Outcome::Unknown, Outcome::Landed),

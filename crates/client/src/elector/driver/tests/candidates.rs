@@ -60,7 +60,7 @@ async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
 async fn a_candidate_that_waits_for_a_controller_never_claims_and_leads_when_one_names_it() {
     let store = MemoryStore::new();
     let builder = |identity: &str| Elector::in_memory(&store, "n", "l").identity(identity);
-    // By rank it would go first.
+    // By rank it would claim first.
     let waiting = builder("waiting").binary_version("1.1.0").fallback(false).build().unwrap().start();
     sleep(Duration::from_mins(2)).await;
     assert!(store.lease("n", "l").is_none_or(|lease| lease.holder.is_none()), "nobody claims the Lease");
