@@ -4,8 +4,8 @@
 //! counts suspension and is never set. The second is by the wall clock, for people. Each renewal replaces the file
 //! atomically.
 //!
-//! The file is in memory. On a busy disk, the replacement of a file waits until its former content is written. In a
-//! test, that took longer than a renew deadline.
+//! The file is in memory. On a busy disk, the replacement of a file waits until its former content is written. This has
+//! been observed to take longer than a renew deadline.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -99,7 +99,7 @@ impl Updates {
         self.notify();
     }
 
-    /// Ends the cancelled term. Returns once every reader has read about the end, or after [`NOTIFY_LIMIT`].
+    /// Ends the cancelled term. Returns once every reader has got `stopped`, or after [`NOTIFY_LIMIT`].
     pub(super) async fn term_ends(&self) {
         self.notify();
         self.leading_readers.close();
