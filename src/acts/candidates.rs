@@ -23,7 +23,7 @@ use crate::nearest;
 /// The most Pods that one request reads.
 const PODS: u32 = 1_000;
 
-/// How often to try a write. The controller's pings and statuses create new versions in the meantime.
+/// The most attempts of a write. The controller's pings and statuses may create new versions between them.
 const ATTEMPTS: usize = 5;
 
 pub(super) async fn carry_out(

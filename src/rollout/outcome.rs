@@ -31,7 +31,7 @@ pub struct Outcome {
     pub without_leader_seconds: f64,
     /// The longest time without a leader.
     pub longest_gap_seconds: f64,
-    /// How often the leader changes.
+    /// How many times the leader changes.
     pub changes: usize,
     /// Whether a replica ever leads while one of an older version is live and has not been asked to stop.
     pub newer_leads_beside_older: bool,
