@@ -45,7 +45,7 @@ impl Access {
         Ok(Config::from_kubeconfig(&options).await?)
     }
 
-    /// Whether no kubeconfig is asked for. In a pod, its ServiceAccount is used then.
+    /// Whether the user asks for no kubeconfig. In a pod, the command then uses the pod's ServiceAccount.
     fn may_be_that_of_a_pod(&self, kubeconfig_paths: Option<&OsStr>) -> bool {
         self.kubeconfig.is_none() && self.context.is_none() && kubeconfig_paths.is_none_or(OsStr::is_empty)
     }

@@ -1,6 +1,7 @@
 //! `hustings pause`, `resume`, `transfer`, `pin`, `unpin`, `exclude` and `include`: the acts of administrators.
 //!
-//! Each command writes annotations on the version that it read, and the controller carries out the act. These rules hold:
+//! Each command writes annotations on the version that it read, and the controller carries out the act. These rules
+//! hold:
 //!
 //! - A command writes nothing that the controller would refuse. It runs the controller's own decision first
 //!   (`src/forecast.rs`).
@@ -89,7 +90,7 @@ pub enum LeaseAct {
     Pin {
         /// Its name.
         candidate: String,
-        /// Until when.
+        /// When the pin ends.
         end: End,
     },
     /// Ends the pin.
@@ -149,7 +150,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&reports))
 }
 
-/// One act that did not happen in time is enough.
+/// The exit code for these reports: [`NOT_HAPPENED`] if any act did not take effect in time.
 fn exit_code(reports: &[Report]) -> ExitCode {
     let has_happened = reports.iter().all(|report| report.happened != Some(false));
     if has_happened { ExitCode::SUCCESS } else { ExitCode::from(NOT_HAPPENED) }

@@ -109,12 +109,14 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a command that reads. Its exit code 1 is an answer, such as that a Lease has no holder. A failure has 2.
+/// Runs a command that only reads. Its exit code 1 is an answer, for example that a Lease has no holder. A failure
+/// exits with 2.
 fn answer(log: Log, command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
     logged(log, async { Ok(command.await.unwrap_or_else(|error| report(&error, ExitCode::from(2)))) })
 }
 
-/// Installs the log, and runs a command on two threads: while one parses a large answer, the other still runs the timers.
+/// Installs the log, and runs a command on two threads: while one parses a large answer, the other keeps the timers
+/// running.
 fn logged<T>(log: Log, command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     log.install();
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(command)

@@ -64,7 +64,7 @@ struct Line<'a> {
 
 #[derive(Clone)]
 struct Printer {
-    /// Writes a line, which has its line break.
+    /// Writes a line that includes its line break.
     write: Arc<dyn Fn(&str) + Send + Sync>,
     output: Output,
     leadership: Leadership,
@@ -114,7 +114,7 @@ async fn stand(elector: Elector, printer: &Printer) -> anyhow::Result<()> {
 
 /// Cancels `shutdown` when standard output is a pipe and its reader has closed it.
 ///
-/// A holder at rest prints nothing for hours, so it would not notice a closed pipe by writing. A file never closes.
+/// A holder at rest prints nothing for hours, so no failed write would reveal the closed pipe. A file never closes.
 fn stop_without_reader(shutdown: CancellationToken) {
     // Use a plain thread: at its end the runtime waits for blocking tasks, and this one may never end.
     std::thread::spawn(move || {

@@ -21,7 +21,7 @@ pub struct Candidacy {
     pub identity: Option<String>,
     /// The version of the component.
     pub binary_version: Option<String>,
-    /// The version whose behaviour the component shows.
+    /// The version that the component behaves as; `None` for the binary version.
     pub emulation_version: Option<String>,
     /// The strategy that the candidate asks for.
     pub strategy: Option<String>,
@@ -89,8 +89,8 @@ impl Candidacy {
     /// Builds the elector in the mode of this candidacy.
     ///
     /// # Errors
-    /// Fails with a hint if the identity or the namespace is missing or invalid. The command line is valid, so these
-    /// come from the environment or from the kubeconfig file.
+    /// Fails with a hint if the identity or the namespace is missing or invalid. Flags were validated before, so a
+    /// wrong value comes from the environment or from the kubeconfig file.
     pub fn build(&self, builder: ElectorBuilder) -> Result<Elector, Hinted> {
         // Without an election the replica needs no version.
         let elector = match &self.binary_version {

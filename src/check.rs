@@ -1,7 +1,8 @@
 //! `hustings check` examines a cluster before and after the installation.
 //!
 //! Each check reports findings, with a hint for each problem. A check that lacks a permission reports that it was not
-//! possible, and the others go on. The command creates only access reviews, which the API server does not store.
+//! possible, and the other checks still run. The command creates only access reviews, which the API server does not
+//! store.
 
 mod controllers;
 mod crd;

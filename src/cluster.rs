@@ -54,8 +54,8 @@ impl Cluster {
         Ok(Self { config, leases, namespace })
     }
 
-    /// Returns the same cluster with a client that retries. Retries inside the HTTP client would harm an elector. They
-    /// help a command that only reads, for example while the API server begins to serve a new CRD.
+    /// Returns the same cluster with a client that retries. Such hidden retries would harm an elector, but they help a
+    /// command that only reads, for example while the API server begins to serve a new CRD.
     ///
     /// # Errors
     /// Fails if the configuration cannot be used.
@@ -88,7 +88,7 @@ impl Cluster {
         format!("check that {server} is reachable from here, or choose another --kubeconfig or --context")
     }
 
-    /// Returns the result of `reads`, which may take `limit` in all.
+    /// Returns the result of `reads`, which may take at most `limit`.
     pub async fn within<T>(
         &self,
         limit: Duration,
@@ -132,7 +132,7 @@ impl Cluster {
     }
 }
 
-/// The API of a kind, in one namespace or in all.
+/// The API of a kind, in one namespace or in all namespaces.
 pub fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -143,7 +143,7 @@ where
     }
 }
 
-/// The API of native candidates, in one namespace or in all.
+/// The API of native candidates, in one namespace or in all namespaces.
 pub fn scoped_native(client: Client, namespace: Option<&str>, version: NativeVersion) -> Api<ReadNativeCandidate> {
     match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &version),

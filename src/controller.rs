@@ -67,14 +67,14 @@ use crate::ops::metrics::Metrics;
 use crate::ops::{self, admin, http};
 use crate::page::{Hosts, Page};
 
-/// The most watch events that wait for the dispatcher. If the queue is full, the watches wait.
+/// The most watch events that may wait for the dispatcher. While the queue is full, the watches wait.
 const MAX_QUEUED_EVENTS: usize = 1024;
 
 /// Runs the controller until SIGTERM, SIGINT or SIGHUP.
 ///
 /// # Errors
-/// Fails if the cluster configuration cannot be loaded, the admin address is in use, or the elector of the own Lease
-/// cannot start or dies.
+/// Fails if the cluster configuration cannot be loaded, the admin address is in use, or the elector of the controllers'
+/// own Lease cannot start or dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
     let cluster = Cluster::connect(access, "controller").await?;
@@ -119,12 +119,12 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Elects until `stop` is cancelled, then releases the own Lease.
+/// Elects until `stop` is cancelled, then releases the controllers' own Lease.
 ///
-/// Dropping the future ends all of its tasks except the campaign for the own Lease, which stops gracefully.
+/// Dropping the future ends all of its tasks except the campaign for that Lease, which stops gracefully.
 ///
 /// # Errors
-/// Fails if the elector of the own Lease cannot be built, or if it dies.
+/// Fails if the elector of that Lease cannot be built, or if it dies.
 pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: CancellationToken) -> anyhow::Result<()> {
     let campaign = match &config.own_lease {
         Some(own_lease) => Some(OwnCampaign::start(own_lease, &mut surroundings)?),
@@ -175,7 +175,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
 
     let (publisher, publishing) = Publisher::new(client.clone(), &identity, metrics.clone());
     tasks.spawn(publishing);
-    // The write gate reserves the same request timeout from the validity of the own Lease.
+    // The write gate reserves the same request timeout from the validity of the controllers' own Lease.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
     let mut store = Kubernetes::new(writes, Arc::clone(&clock), timing.request_timeout());
     if let Some(served) = native_version {
@@ -195,7 +195,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     tokio::select! {
         biased;
         () = dispatcher => {}
-        // The campaign ends by itself only because of a bug. Without it this process would be a standby for ever.
+        // The campaign ends by itself only because of a bug. Without it, this process would be a standby for ever.
         () = campaign.ended() => anyhow::bail!("the elector of the controllers' own Lease died"),
     }
     // Elections have stopped, so the next controller may begin.

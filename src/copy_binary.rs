@@ -16,7 +16,7 @@ pub(crate) fn copy_binary(path: &Path) -> anyhow::Result<()> {
     let mut new = path.clone().into_os_string();
     new.push(".new");
     let own = std::env::current_exe().context("cannot find the path of this binary")?;
-    // The kernel permits to replace a running executable, but not to write to it.
+    // The kernel permits replacing a running executable, but not writing to it.
     let copied = check(&path).and_then(|()| fs::copy(own, &new)).and_then(|_| fs::rename(&new, &path));
     copied.map_err(|error| {
         // Remove a partial copy, if any.

@@ -36,11 +36,11 @@ use crate::output::Output;
 use crate::program::Program;
 use crate::terminal::{Styles, width};
 
-/// How long all reads together may take. The wait for a renewal comes on top.
+/// How long all reads together may take, not counting the wait for a renewal.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Explains the Lease. The exit code is 1 if it has no holder. The command waits for a renewal of the holder for the
-/// time `watch`; without one, for about one renewal.
+/// Explains the Lease. The exit code is 1 if it has no holder. The command waits at most `watch` for the holder to
+/// renew; `None` means a little longer than a holder usually needs.
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.

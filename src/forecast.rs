@@ -24,9 +24,9 @@ const DECISIONS: usize = 10_000;
 /// What the holder does in a forecast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// It goes on renewing.
+    /// It keeps renewing.
     Lives,
-    /// It renews no more, and answers no pings.
+    /// It stops renewing, and answers no pings.
     Dies {
         /// Its Pod after the death; `None` if the controller reads no Pods.
         pod: Option<PodRecord>,
@@ -42,7 +42,7 @@ pub(crate) struct Objects<'a> {
     pub(crate) lease: Option<&'a LeaseRecord>,
     /// Its candidates.
     pub(crate) candidates: Vec<&'a CandidateRecord>,
-    /// For how long the Lease has not changed, as far as the caller knows.
+    /// How long ago the Lease last changed, as far as the caller knows.
     pub(crate) unchanged_for: Duration,
 }
 
@@ -130,7 +130,8 @@ impl World {
         world
     }
 
-    /// Lets the election observe the two renewals before the last one, since a running controller knows the interval.
+    /// Lets the election observe the two renewals before the last one. A running controller has observed them too, and
+    /// so knows the renewal interval.
     fn show_renewals_before(&mut self, lease: &LeaseRecord) {
         let Some(renewed) = lease.renew_time.filter(|_| lease.session.stamp().is_some()) else { return };
         let interval = i64::try_from(usual_interval(lease.declared_seconds()).as_micros()).unwrap_or(0);

@@ -1,9 +1,10 @@
-//! Committed files that are generated from the code. A test compares each with the code, or writes it under `REWRITE=1`.
+//! Committed files that are generated from the code. A test compares each file with the code, or writes it if
+//! `REWRITE=1` is set.
 
 use std::fs;
 use std::path::Path;
 
-/// Fails if the file `path` of this repository differs from `content`. Under `REWRITE=1` it writes the file first.
+/// Fails if the file `path` of this repository differs from `content`. With `REWRITE=1`, it writes the file first.
 pub(crate) fn assert_generated(path: &str, content: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("REWRITE").is_some() {

@@ -12,7 +12,8 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Returns a token that SIGTERM, SIGINT and SIGHUP (the end of the terminal) cancel. SIGHUP stays ignored if it was.
+/// Returns a token that SIGTERM, SIGINT and SIGHUP (the end of the terminal) cancel. If the process already ignores
+/// SIGHUP, it still does.
 ///
 /// # Errors
 /// Fails if a signal handler cannot be installed.

@@ -1,4 +1,4 @@
-//! The ranking of candidates in words: the place of the holder, and the criterion that decides it.
+//! Describes the ranking of candidates: the place of the holder, and the criterion that decides it.
 
 use hustings_core::model::{CandidateRecord, CandidateState, Pin};
 use hustings_core::ranking::{Criterion, Rank};
@@ -21,7 +21,7 @@ pub(crate) fn place(rank: usize, ranked: &[&CandidateRecord], pin: Option<&Pin>)
     Some(format!("{place}, {relation} {}{}.", other.name, difference(holder, other)))
 }
 
-/// The criterion that decides between two candidates, in words.
+/// Names the criterion that decides between two candidates.
 fn difference(one: &CandidateRecord, other: &CandidateRecord) -> String {
     let is_damped = |record: &CandidateRecord| record.status.state == Some(CandidateState::Damped);
     if is_damped(one) != is_damped(other) {

@@ -38,8 +38,8 @@ impl Rule {
         Self { group, resource, verbs }
     }
 
-    /// Returns the verbs that `subject` may not use in `namespace`, or without a namespace in the whole cluster. With a
-    /// `name`, it asks for that object only.
+    /// Returns the verbs that `subject` may not use in `namespace`; `None` means the whole cluster. With a `name`, it
+    /// asks for that object only.
     ///
     /// # Errors
     /// Fails with the reason if a review fails.

@@ -32,7 +32,7 @@ use crate::hint::Hinted;
 use crate::output::Output;
 use crate::terminal::Styles;
 
-/// The most replicas that the command simulates. That takes about a second.
+/// The most replicas that the command simulates. To simulate that many takes about a second.
 pub const MOST_REPLICAS: usize = 100;
 
 /// The number of replicas if neither a flag nor the Lease gives one.

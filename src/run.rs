@@ -57,7 +57,7 @@ pub const LOST: u8 = 79;
 /// The configuration of the wrapper.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The replica that stands. Its stop grace is that of the command plus [`bounds::KILL_ALLOWANCE`].
+    /// The replica that stands. Its stop grace is the command's stop grace plus [`bounds::KILL_ALLOWANCE`].
     pub candidacy: Candidacy,
     /// The command.
     pub command: CommandConfig,
@@ -84,7 +84,7 @@ struct Wrapper {
 
 /// Why the wrapper no longer stands for the Lease.
 enum Outcome {
-    /// A signal stopped it. If the command ran then, this is its status.
+    /// A signal stopped it. `Some` is the status of the command, if it was running.
     Stopped(Option<Status>),
     /// The Lease was lost, and `--exit-on-loss` is set.
     Lost,

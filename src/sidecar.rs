@@ -2,8 +2,8 @@
 //!
 //! This rule must hold: the sidecar reports "leader" only while that is true. Therefore:
 //!
-//! - It caches nothing. It builds each answer and each event from the [`Leadership`] at the time of writing. This holds
-//!   even after the process was frozen.
+//! - It caches nothing. It builds each answer and each event from the [`Leadership`] at the time of writing. So both
+//!   are true even after the process was frozen.
 //! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
 //!   then does it give up the Lease.
 //!

@@ -32,7 +32,7 @@ pub struct Config {
     pub lease: Option<String>,
     /// Whether to show the Leases of all namespaces.
     pub all_namespaces: bool,
-    /// Whether to go on and show every change.
+    /// Whether to keep running and show every change.
     pub watch: bool,
     /// The output format.
     pub output: Output,
@@ -56,8 +56,8 @@ pub enum Output {
 /// Shows the Leases. Without `--watch`, the exit code is 1 if one of them has no holder.
 ///
 /// # Errors
-/// Fails if the cluster configuration cannot be loaded, if a read fails, or if the Lease named does not exist. With
-/// `--watch`, only a failure of the first read ends it.
+/// Fails if the cluster configuration cannot be loaded, if a read fails, or if the named Lease does not exist. With
+/// `--watch`, only a failure of the first read ends the command.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "status").await?.for_reading()?;
     if config.watch {

@@ -23,7 +23,7 @@ use crate::nearest;
 /// The most Pods that one request reads.
 const PODS: u32 = 1_000;
 
-/// How often to try a write. The controller's pings and statuses create new versions in the meantime.
+/// The most attempts of a write. The controller's pings and statuses may create new versions between them.
 const ATTEMPTS: usize = 5;
 
 pub(super) async fn carry_out(
@@ -115,7 +115,7 @@ async fn pods(cluster: &Cluster, targets: &Targets, fields: &str) -> anyhow::Res
     }
 }
 
-/// Whether one of these Pods owns the candidate, and whether it is excluded if it is to be included.
+/// Whether one of these Pods owns the candidate. With `includes`, the candidate must also be excluded now.
 fn is_target(candidate: &ReadCandidate, uids: &BTreeSet<String>, includes: bool) -> bool {
     let mut owners = candidate.metadata.owner_references.iter().flatten();
     owners.any(|owner| uids.contains(&owner.uid)) && (!includes || candidate.record.acts.exclude.is_some())
@@ -270,7 +270,7 @@ async fn patch_candidate(
     }
 }
 
-/// The exclusion that is on the candidate now, in words.
+/// Describes the exclusion that is on the candidate now.
 fn stands(candidate: &ReadCandidate) -> Option<String> {
     let text = match candidate.record.acts.exclude.as_ref()? {
         Annotation::Valid(exclusion) => exclusion.to_string(),

@@ -16,7 +16,7 @@ use super::{Config, LeaseAct, explain, within};
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
 
-/// How often to try a write. The holder renews every two seconds, and each renewal creates a new version.
+/// The most attempts of a write. The holder renews every two seconds, and each renewal creates a new version.
 const ATTEMPTS: usize = 5;
 
 pub(super) async fn carry_out(

@@ -51,7 +51,7 @@ impl Request<'_> {
 /// Plans the act, at the wall-clock time `wall`.
 ///
 /// # Errors
-/// Returns why the act makes no sense now, with a hint what to do instead.
+/// Returns why the act makes no sense now, with a hint about what to do instead.
 pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: WireTime) -> Result<Plan, Hinted> {
     let record = &scene.lease.record;
     let blank = LeaseWrite { enrol: false, ..LeaseWrite::new(Purpose::Act, record) };
@@ -124,7 +124,7 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
     Ok(Plan { write, forecast, sentence, until, replaces: replaced(record, act) })
 }
 
-/// The acts in force on a Lease, in words. The command prints them if another administrator was faster.
+/// Describes the acts in force on a Lease. The command prints them if another administrator was faster.
 pub(super) fn standing(record: &LeaseRecord) -> String {
     let pause = record.hold.as_ref().map(|hold| format!("hold {hold:?}{}", until_text(record.pause_until())));
     let transfer = record.acts.transfer.as_ref().map(|to| format!("transfer to {}", to.as_str()));
@@ -259,7 +259,7 @@ fn check_pin(candidate: &ReadCandidate, wall: WireTime) -> Result<(), Hinted> {
     Ok(())
 }
 
-/// The error for a transfer that the controller would refuse, with a hint what to do instead.
+/// The error for a transfer that the controller would refuse, with a hint about what to do instead.
 fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
     let name = match to {
         Transfer::Any => "another candidate",

@@ -11,7 +11,7 @@ use crate::acts::{Act, Config, End, LeaseAct, Targets};
 use crate::duration;
 use crate::output::Output;
 
-/// The longest reason, in characters. Events and statuses have a limit.
+/// The longest reason, in characters. The text of events and statuses is limited.
 const LONGEST_REASON: usize = 256;
 
 /// The flags of every act.

@@ -97,7 +97,7 @@ impl CandidacyFlags {
         })
     }
 
-    /// Rejects the flags of a candidate, since `--direct` has none.
+    /// Rejects the flags that describe a candidate, since a replica with `--direct` has none.
     fn check_direct(&self, mistakes: &mut Mistakes) {
         for (flag, is_given) in self.candidate_flags() {
             if is_given {

@@ -38,7 +38,7 @@ use crate::ops::health::{Check, Health};
 use crate::ops::metrics::{Metrics, Resource};
 use crate::page::Page;
 
-/// The shortest pause before the next decision about a Lease, so that no deadline makes a busy loop.
+/// The shortest pause before the next decision about a Lease. It prevents a busy loop when a deadline has passed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// How often the loop records a heartbeat and updates the metrics that cover all Leases.
@@ -72,7 +72,7 @@ pub(super) struct Parts {
 /// Owns every election, and decides which one is next.
 pub(super) struct Dispatcher {
     parts: Parts,
-    /// In boxes, since the nodes of a B-tree reserve space for more values than they hold.
+    /// Each Lease is boxed, since the nodes of a B-tree reserve space for more values than they hold.
     leases: BTreeMap<LeaseKey, Box<ElectedLease>>,
     /// The Lease for which each candidate stands.
     stands_for: HashMap<MemberKey, LeaseKey>,
@@ -91,7 +91,7 @@ pub(super) struct Dispatcher {
 }
 
 impl Parts {
-    /// Whether the elections of this Lease are those of this controller while it leads.
+    /// Whether this controller elects for this Lease while it leads.
     fn elects(&self, lease: &ElectedLease) -> bool {
         !lease.has_native_candidates() || self.native.as_ref().is_none_or(|elects| *elects.borrow())
     }
@@ -106,7 +106,7 @@ struct Listed {
 }
 
 impl Dispatcher {
-    /// A dispatcher without any observation of `scopes` yet.
+    /// Creates a dispatcher that has not observed anything in `scopes`.
     pub(super) fn new(mut parts: Parts, scopes: &[Scope]) -> Self {
         let listed = Listed { leases: false, candidates: false, native: parts.native.is_none() };
         Self {

@@ -1,7 +1,7 @@
 //! Makes the view of one Lease for the page.
 //!
 //! The view shows the verdicts of the last decision. A standby decides on a copy of its election and carries out
-//! nothing. Of a candidate it shows the state that the leading controller recorded, if there is one. Nothing here
+//! nothing. For each candidate it shows the state that the leading controller recorded, if there is one. Nothing here
 //! influences an election.
 //!
 //! This module makes a new view only if it may differ from the last one. A renewal alone makes none.
@@ -27,7 +27,7 @@ use crate::order::place;
 use crate::page::{ActView, CandidateView, LeaseView, NextView, Problem};
 use crate::terminal::visible;
 
-/// The state that the view needs beside the election itself.
+/// The state that the view needs in addition to the election itself.
 pub(super) struct Display {
     timeline: Timeline,
     /// When the record last changed, by both clocks.
@@ -35,7 +35,7 @@ pub(super) struct Display {
     /// The verdicts of the last decision.
     lease: LeaseVerdict,
     candidates: Vec<CandidateVerdict>,
-    /// Whether the verdicts are those of a real decision, and not of one on a copy.
+    /// Whether the verdicts come from a real decision, rather than from a decision on a copy.
     decided: bool,
     /// When the next decision on a copy may differ, although nothing new is observed.
     decide_again: Moment,
@@ -230,8 +230,8 @@ impl Display {
         visible(&why)
     }
 
-    /// Runs the election's own decision to find the candidate that would get the Lease if its holder died. Without a
-    /// holder, this is the candidate that gets the Lease next.
+    /// Finds the candidate that would get the Lease if its holder died; without a holder, the one that gets it next. To
+    /// do so, it runs the election's own decision.
     fn successor(&self, wall: WireTime, election: &Election) -> Option<String> {
         let lease = election.lease().map(Observed::record);
         let records = self.candidates.iter().filter_map(|verdict| {

@@ -24,7 +24,7 @@ pub(super) struct ElectedLease {
     election: Election,
     candidates: HashMap<CandidateKey, Previous>,
     state: LeaseState,
-    /// Since when the Lease has had no holder although it should have one, and why.
+    /// When the current gap began, and why. In a gap, the Lease has no holder although it should have one.
     gap: Option<(Moment, UnheldCause)>,
     /// `leaseTransitions` in the last sample.
     sampled_transitions: Option<u32>,
@@ -89,8 +89,8 @@ impl ElectedLease {
         }
     }
 
-    /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`, since every
-    /// controller observes each answer to a ping, but the metrics must count it once.
+    /// Observes a version of a candidate, from a watch. Every controller observes each answer to a ping. Only the
+    /// leading controller passes `metrics`, so that the metrics count the answer once.
     pub(super) fn observe_candidate(&mut self, now: Now, candidate: WatchedCandidate, metrics: Option<&Metrics>) {
         let WatchedCandidate { record, transitions } = candidate;
         let previous = self.candidates.entry(record.key()).or_default();
@@ -219,7 +219,7 @@ impl ElectedLease {
         self.state
     }
 
-    /// Since when the Lease has had no holder although it should have one.
+    /// When the current gap began: since then, the Lease has had no holder although it should have one.
     pub(super) fn unheld_since(&self) -> Option<Moment> {
         self.gap.map(|(since, _)| since)
     }
@@ -250,7 +250,7 @@ impl ElectedLease {
         })
     }
 
-    /// The writes that succeed without effect, in words.
+    /// Describes the writes that succeed without effect.
     pub(super) fn ineffective_writes(&self) -> impl Iterator<Item = String> {
         self.election.ineffective_writes().map(|(candidate, write, lost)| match candidate {
             None => format!("{} of Lease {} ({lost})", write.as_str(), self.key),

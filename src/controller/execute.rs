@@ -218,7 +218,7 @@ impl Executor {
             self.forbidden.notify_one();
         }
         let is_due = match class {
-            // These are normal: another writer was faster, the object was deleted, or the own Lease was lost.
+            // These are normal: another writer was faster, the object was deleted, or this controller no longer leads.
             metrics::Failure::Conflict | metrics::Failure::NotFound | metrics::Failure::NotLeading => false,
             _ => self.reports.is_due(kind, class),
         };
@@ -253,7 +253,7 @@ const fn request_of(write: &LeaseWrite) -> metrics::Request {
         Purpose::Hold => metrics::Request::Hold,
         Purpose::Enrol => metrics::Request::Enrol,
         Purpose::Act => metrics::Request::Act,
-        // Of these, a controller writes only grants.
+        // Among these writes of a Lease, a controller sends only grants.
         Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver | Purpose::Release => {
             metrics::Request::Grant
         }

@@ -16,11 +16,11 @@ use super::config::{OwnLease, Surroundings};
 use super::key::LeaseKey;
 use crate::ops::health::Check;
 
-/// How long the own Lease may have no known holder before this process reports itself not ready. This is longer than
-/// the failover after a crash.
+/// How long the controllers' own Lease may have no known holder before this process reports that it is not ready. This
+/// is longer than the failover after a crash.
 const NOT_READY_AFTER: Duration = Duration::from_secs(30);
 
-/// How long the release of the own Lease may take when the process stops.
+/// How long the release of the controllers' own Lease may take when the process stops.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The campaign for the controllers' own Lease.
@@ -35,7 +35,7 @@ pub(super) struct OwnCampaign {
 pub(super) enum Leading {
     /// It is the only controller.
     Always,
-    /// It elects while it holds the own Lease.
+    /// It elects while it holds the controllers' own Lease.
     Holding(Leadership),
 }
 
@@ -71,7 +71,7 @@ impl Leading {
 }
 
 impl OwnCampaign {
-    /// Starts to stand for the own Lease.
+    /// Starts to stand for the controllers' own Lease.
     ///
     /// # Errors
     /// Fails if the elector cannot be built.
@@ -96,7 +96,7 @@ impl OwnCampaign {
         })
     }
 
-    /// The own Lease.
+    /// The key of the controllers' own Lease.
     pub(super) const fn key(&self) -> &LeaseKey {
         &self.key
     }
@@ -109,7 +109,8 @@ impl OwnCampaign {
     /// Returns a client that writes only while this process leads, and a handle for checking whether it leads.
     ///
     /// # Errors
-    /// Fails if the durations of the own Lease do not permit a write gate, or if the client cannot be built.
+    /// Fails if the durations of the controllers' own Lease do not permit a write gate, or if the client cannot be
+    /// built.
     pub(super) fn gated(&self, surroundings: &Surroundings) -> anyhow::Result<(Client, Leading)> {
         let leadership = self.campaign.leadership();
         let gate = WriteGate::new(leadership.clone(), self.request_timeout)
@@ -122,7 +123,7 @@ impl OwnCampaign {
         self.campaign.leadership().ended().await;
     }
 
-    /// Releases the own Lease, so that the next controller does not wait for its expiry.
+    /// Releases the controllers' own Lease, so that the next controller does not wait until it expires.
     pub(super) async fn stop(self) {
         match tokio::time::timeout(STOP_LIMIT, self.campaign.stop()).await {
             Ok(Ok(())) => {}
@@ -132,7 +133,7 @@ impl OwnCampaign {
     }
 }
 
-/// Reports to `check` whether the own Lease has a known holder: this process or another controller.
+/// Reports to `check` whether the controllers' own Lease has a known holder: this process or another controller.
 pub(super) async fn check(leadership: Leadership, check: Check) {
     loop {
         if leadership.holder().is_some() {

@@ -56,7 +56,7 @@ impl NativeWatch {
         clock: Arc<dyn Clock>,
         (check, metrics): (Check, Metrics),
     ) -> Self {
-        // All other elections go on while the elector of native candidates is unknown.
+        // All other elections continue while the elector of native candidates is unknown.
         check.pass();
         Self {
             stand_in: StandIn::new(controller.clone(), stands_in),

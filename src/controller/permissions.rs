@@ -18,13 +18,13 @@ use super::watched::Scope;
 use crate::ops::health::Check;
 use crate::reviews::{Rule, Subject};
 
-/// The pause between checks while a permission is missing. Also the shortest pause in any case.
+/// The pause between checks while a permission is missing. No pause is shorter than this.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 
 /// The pause between checks while no permission is missing.
 const PAUSE: Duration = Duration::from_mins(5);
 
-/// The verbs on Leases, the controllers' own included.
+/// The verbs on Leases, including the controllers' own Lease.
 const LEASES: Rule = Rule::new("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]);
 
 /// The rules for each scope of the controller.
@@ -96,7 +96,7 @@ impl Requirements {
         let everywhere = scopes.iter().flat_map(|scope| {
             rules().map(|(rule, purpose)| Requirement { scope: scope.clone(), name: None, rule, purpose })
         });
-        // A Role may allow the own Lease by its name alone.
+        // A Role may allow access to the controllers' own Lease alone, by its name.
         let own = own_lease.map(|key| Requirement {
             scope: Scope::Namespace(key.namespace().to_string()),
             name: Some(key.name().to_string()),
@@ -147,14 +147,14 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
                 PAUSE_WHILE_MISSING
             }
             Err(error) => {
-                // The permissions are unknown, so the last result stays.
+                // The permissions are unknown, so the check keeps its last result.
                 tracing::debug!(error, "cannot check the permissions; retrying");
                 PAUSE_WHILE_MISSING
             }
         };
         tokio::time::sleep(PAUSE_WHILE_MISSING).await;
         let rest = pause.saturating_sub(PAUSE_WHILE_MISSING);
-        // Either way the next check is due.
+        // A notification and the end of the pause both make the next check due.
         let _ = tokio::time::timeout(rest, forbidden.notified()).await;
     }
 }

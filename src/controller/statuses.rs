@@ -14,8 +14,8 @@ use super::key::{LeaseKey, ObjectKey};
 use super::slots::{Slot, Slots};
 use super::status::StatusWrite;
 
-/// The most statuses in flight. A thousand candidates that change state together must not load the API server while others
-/// wait for a grant.
+/// The most statuses in flight. A thousand candidates that change state together must not load the API server while
+/// others wait for a grant.
 const CONCURRENT_STATUSES: usize = 32;
 
 /// The statuses in flight and those that wait.

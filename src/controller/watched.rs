@@ -1,5 +1,5 @@
-//! The watched kinds of objects, and the part of each object that the controller keeps. A whole object may take a
-//! megabyte.
+//! The watched kinds of objects, and the part of each object that the controller keeps. It does not keep whole objects,
+//! since one may take a megabyte.
 
 use std::fmt;
 use std::future::ready;
@@ -46,7 +46,7 @@ pub(super) trait Watched:
     const RESOURCE: metrics::Resource;
     /// The API resource as RBAC names it.
     const NAME: &'static str;
-    /// Whether elections go on if these objects cannot be watched.
+    /// Whether elections continue if these objects cannot be watched.
     const OPTIONAL: bool = false;
     /// Returns the version of the kind that the server serves; `None` if it serves none.
     fn served(client: &Client) -> impl Future<Output = kube::Result<Option<Self::DynamicType>>> + Send;

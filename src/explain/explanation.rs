@@ -126,7 +126,7 @@ pub struct CandidateNote {
     pub reason: String,
 }
 
-/// A prediction, by the controller's own decision in virtual time.
+/// A prediction, made by the controller's own decision in virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prospect {

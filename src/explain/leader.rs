@@ -80,7 +80,7 @@ fn nobody_leads(situation: &Situation<'_>) -> String {
     }
 }
 
-/// The holder and what it does, in the present tense, or in the perfect if it is known since when. Then the term.
+/// The holder, what it does, and its term. Uses `perfect` if the beginning is known, otherwise `present`.
 fn with_term(situation: &Situation<'_>, present: &str, perfect: &str) -> String {
     let row = &situation.row;
     let holder = row.holder.as_deref().unwrap_or_default();

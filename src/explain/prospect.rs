@@ -160,7 +160,7 @@ fn fallback(situation: &Situation<'_>) -> Option<String> {
     is_without_controller(situation).then(|| format!("That takes a controller. {WITHOUT}"))
 }
 
-/// Predicts, where no controller elects, what happens if the holder dies. The electors decide then.
+/// Predicts what happens if the holder dies while no controller elects. The electors then decide.
 fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<Prospect> {
     let scene = situation.scene;
     let is_simulated = is_without_controller(situation) && scene.candidates.len() <= MOST_REPLICAS;

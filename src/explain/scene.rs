@@ -40,7 +40,7 @@ pub(super) async fn read(cluster: &Cluster, name: &str, watch: Option<Duration>)
     Ok(Scene {
         namespace: cluster.namespace.clone(),
         name: name.to_owned(),
-        // With such a limit, the command has read the Lease once.
+        // With a limit of zero, the command has read the Lease only once.
         watched_for: if watch == Some(Duration::ZERO) { Duration::ZERO } else { now.moment.since(sent) },
         lease,
         candidates,
@@ -160,8 +160,8 @@ fn installed(cluster: &Cluster, found: Installation) -> Controller {
     Controller { place, available: Some((found.available, found.replicas)), flags }
 }
 
-/// Reads the holder's Pod, which the candidate names as its owner. A static pod is no owner, but has the candidate's
-/// name.
+/// Reads the holder's Pod, which the candidate names as its owner. A static pod is not an owner, but it has the
+/// candidate's name.
 async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[ReadCandidate]) -> HolderPod {
     let Some(record) = record.filter(|record| is_in_term(record)) else { return HolderPod::Unnamed };
     let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());

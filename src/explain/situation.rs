@@ -79,7 +79,7 @@ impl<'a> Situation<'a> {
         self.scene.observed.as_ref().map_or(declared, Observed::lasts)
     }
 
-    /// For how long the Lease has not changed, as far as the observer knows.
+    /// How long ago the Lease last changed, as far as the observer knows.
     fn unchanged_for(&self) -> Duration {
         // Only a status can show that the Lease has expired; a single read cannot measure that.
         if self.row.state == LeaseState::Expired {

@@ -14,7 +14,7 @@ pub struct PastTerms {
     pub namespace: String,
     /// The name of the Lease.
     pub lease: String,
-    /// Since when the Lease has had no holder; `None` if it has one, or if that time is unknown.
+    /// When the Lease lost its holder; `None` if it has one, or if that time is unknown.
     pub unheld_since: Option<MicroTime>,
     /// Why the holder is asked to hand over; `None` if it is not.
     pub asked_to_hand_over: Option<&'static str>,

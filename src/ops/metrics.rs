@@ -59,7 +59,7 @@ pub struct Metrics {
     pub leading: Gauge,
     /// Which controller elects native candidates: 1 for its kind, 0 for the others.
     pub native_elector: Labelled<Gauge>,
-    /// Since when that has been so, in seconds since the Unix epoch.
+    /// When that controller last changed, in seconds since the Unix epoch.
     pub native_elector_since: Gauge,
     /// Leases by state.
     pub leases: Labelled<Gauge>,

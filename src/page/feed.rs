@@ -41,7 +41,7 @@ struct State {
     forgotten: u64,
 }
 
-/// The state that a reader knows; `None` if it knows nothing.
+/// How much of the state a reader has got; `None` before its first batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position(Option<Known>);
 
@@ -57,8 +57,8 @@ struct Known {
 /// Changes for one reader. It applies `removed` before `leases`.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Whether the reader must drop every Lease that neither this batch nor one of the batches that follow at once
-    /// names.
+    /// Whether the reader starts over: it must drop every Lease, except those in this batch and in the batches that
+    /// follow at once.
     pub(super) reset: bool,
     /// The controller, if it has changed.
     pub(super) controller: Option<Arc<RawValue>>,

@@ -35,7 +35,7 @@ pub struct LeaseView {
     pub severity: Severity,
     /// `spec.holderIdentity`.
     pub holder: Option<String>,
-    /// Since when it is held: `spec.acquireTime`, by the clock of its writer.
+    /// When the holder acquired it: `spec.acquireTime`, by the clock of its writer.
     pub since: Option<MicroTime>,
     /// Why the holder leads, or why nobody does.
     pub why: String,
@@ -77,7 +77,7 @@ pub struct ActView {
     pub act: &'static str,
     /// The content of the act.
     pub text: String,
-    /// When it ends; `None` if it has no end of its own.
+    /// When it ends; `None` if no time is set.
     pub until: Option<MicroTime>,
     /// Who asked for it, as its writer claims.
     pub asked_by: Option<String>,
@@ -106,7 +106,7 @@ pub enum Severity {
     Ok,
     /// Worth knowing.
     Info,
-    /// It may become a problem, or passes by itself.
+    /// It may become a problem, or it may resolve itself.
     Warning,
     /// There is no leader, and there will be none without help.
     Critical,

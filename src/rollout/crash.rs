@@ -1,4 +1,5 @@
-//! Finds the successor of a holder that dies while no controller runs, by the decisions of the electors themselves.
+//! Finds the successor of a holder that dies while no controller runs. It runs the decisions of the electors
+//! themselves.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use super::simulation::Simulation;
 /// How long the electors may take to elect, after the Lease has expired.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Returns the successor, and how long after the death it leads. Returns `None` if no live candidate holds the Lease,
-/// or if no replica succeeds.
+/// Returns the successor, and how long after the death it begins to lead. Returns `None` if no live candidate holds the
+/// Lease, or if no replica takes over.
 pub(crate) fn after_crash(
     name: &str,
     lease: &ReadLease,

@@ -31,9 +31,9 @@ pub struct Outcome {
     pub without_leader_seconds: f64,
     /// The longest time without a leader.
     pub longest_gap_seconds: f64,
-    /// How often the leader changes.
+    /// How many times the leader changes.
     pub changes: usize,
-    /// Whether a replica ever leads beside a live one of an older version that has not been asked to stop.
+    /// Whether a replica ever leads while one of an older version is live and has not been asked to stop.
     pub newer_leads_beside_older: bool,
     /// How long the upgrade takes; `None` if it does not end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub struct Term {
     pub version: String,
     /// When it begins; 0 if it began before the upgrade.
     pub from_seconds: f64,
-    /// When it ends; `None` if it goes on.
+    /// When it ends; `None` if it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_seconds: Option<f64>,
 }
@@ -112,7 +112,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for an upgrade of the `old` replicas to the version `to`. `leader` leads before it begins.
+    /// A recorder for an upgrade of the `old` replicas to the version `to`. `leader` leads before the upgrade.
     pub(super) fn new(old: &[ReplicaSpec], to: &str, leader: Option<String>) -> Self {
         let version = |old: &ReplicaSpec| (old.name.clone(), old.binary_version.clone());
         Self {

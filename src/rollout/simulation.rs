@@ -94,7 +94,7 @@ struct Controller {
     decides_at: Option<Moment>,
 }
 
-/// A group of replicas, its store, and a controller or none.
+/// A group of replicas, its store, and its controller, if it has one.
 pub(super) struct Simulation {
     lease: String,
     now: Now,

@@ -15,7 +15,7 @@ use super::group::{Group, REST, ReplicaSpec};
 use super::outcome::{Outcome, Recorder};
 use super::simulation::{NewReplica, Simulation};
 
-/// How long after the request to stop Kubernetes kills a process.
+/// How long a process may take to stop before Kubernetes kills it.
 const KILL_AFTER: Duration = Duration::from_secs(30);
 
 /// The longest upgrade, in virtual time. A longer one would keep the command busy for minutes.
@@ -37,7 +37,7 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub(super) struct Upgrade<'a> {
     pub(super) config: &'a Config,
-    /// The group before it, the old replicas.
+    /// The group before the upgrade: the old replicas.
     pub(super) group: Group,
     /// The wall-clock time of the start.
     pub(super) wall: WireTime,

@@ -51,8 +51,8 @@ struct Shared {
 struct Started {
     guardian: Option<Pid>,
     command: Option<Pid>,
-    /// Ended processes in the wrapper's own group, and when the wrapper first observed each. They are plugins, or on a
-    /// terminal orphans.
+    /// Ended processes in the wrapper's own group, and when the wrapper first observed each. They are plugins or, on a
+    /// terminal, orphans.
     unclaimed: HashMap<Pid, Instant>,
 }
 

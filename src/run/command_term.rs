@@ -88,7 +88,7 @@ impl CommandTerm<'_> {
         end
     }
 
-    /// Reports the validity to the command and keeps it within its bounds, until it has ended.
+    /// Reports the validity to the command and enforces its bounds, until the command has ended.
     async fn supervise(
         &mut self,
         target: Target,

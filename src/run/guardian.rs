@@ -3,12 +3,12 @@
 //! A wrapper may be killed. It may also be frozen: suspended by a signal, starved, or stuck in a system call. With each
 //! renewal it therefore sends the guardian a message: which processes to kill, and when. The guardian kills them at
 //! that moment, unless a newer message arrives first. It also kills them when its pipe closes, since the wrapper is
-//! then gone. It is late in only one case: both it and the command freeze, and the command resumes first. A suspension
-//! of the machine can cause that.
+//! then gone. The guardian is late in only one case: both it and the command freeze, and the command resumes first. A
+//! suspension of the machine can cause that.
 //!
 //! The guardian kills the command's group, and every process outside the group that still has the command's
-//! environment. There is no other way to find the descendants of a dead process. It inherits the lock of the elector
-//! instance, and keeps it until all these processes are dead.
+//! environment. There is no other way to find the descendants of a dead process. The guardian inherits the lock of the
+//! elector instance, and keeps it until all these processes are dead.
 //!
 //! The messages on the pipe are lines:
 //!
@@ -57,7 +57,7 @@ const LONGEST_LINE: usize = 128;
 /// The capacity of a pipe. The guardian reads all of it at once, so that after a freeze it acts on the newest message.
 const PIPE_CAPACITY: usize = 64 * 1024;
 
-/// The wrapper's handle of its guardian.
+/// The wrapper's handle for its guardian.
 pub(super) struct Guardian {
     child: Child,
     children: Children,
@@ -85,7 +85,7 @@ impl Guardian {
         self.send(Message::Guard(target, moment.after(LATENESS)));
     }
 
-    /// Makes the guardian kill no process until it receives another message to guard one.
+    /// Makes the guardian kill nothing until the next call of [`Self::guard`].
     pub(super) fn free(&mut self) {
         self.send(Message::Free);
     }
@@ -189,7 +189,7 @@ pub fn guard(folder: &Path) -> ExitCode {
     }
 }
 
-/// Removes the complete messages from `unread`, of which only the newest counts. Returns whether the wrapper ends
+/// Removes the complete messages from `unread`, and applies them. The newest counts. Returns whether the wrapper ends
 /// gracefully.
 fn obey(unread: &mut Vec<u8>, guarded: &mut Option<(Target, Moment)>) -> bool {
     while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
@@ -236,7 +236,7 @@ fn kill(target: Target, folder: &Path) {
 /// `target` are left.
 ///
 /// # Errors
-/// Fails if there may be others.
+/// Fails if some processes could not be read, so that others may be left.
 fn kill_listed(target: Target, variable: &[u8]) -> std::io::Result<usize> {
     let mut left = 0;
     let mut unknown = None;

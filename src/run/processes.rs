@@ -51,9 +51,9 @@ pub(super) fn all() -> io::Result<Vec<Process>> {
     all_in(Path::new("/proc"))
 }
 
-/// Adds the children of this process that `all` lacks: those that started since, and those that `/proc` hides, such as
-/// another user's under `hidepid`. Every descendant becomes a child once its ancestors have ended, so none stays
-/// hidden.
+/// Adds the children of this process that `all` lacks: those that have started since, and those that `/proc` hides,
+/// such as another user's processes under `hidepid`. Every descendant becomes a child once its ancestors have ended, so
+/// none stays hidden.
 ///
 /// The caller must not reap children during this call.
 pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {

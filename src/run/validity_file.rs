@@ -1,11 +1,11 @@
-//! The file that shows a command in any language until when its term is valid.
+//! The file in which a command, written in any language, reads when its term ends unless it is renewed.
 //!
 //! It has one line of two numbers, in seconds with six decimals. The first is by the clock of `/proc/uptime`, which
 //! counts suspension and is never set. The second is by the wall clock, for people. Each renewal replaces the file
 //! atomically.
 //!
-//! The file is in memory. On a busy disk, the replacement of a file waits until its former content is written. That was
-//! seen to take longer than a renew deadline.
+//! The file is in memory. On a busy disk, the replacement of a file waits until its former content is written. This has
+//! been observed to take longer than a renew deadline.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -38,7 +38,7 @@ struct Standing<'a> {
     leadership: watch::Sender<Option<Leadership>>,
 }
 
-/// When and why a client closed its connection in its term.
+/// When and why a client closed its connection during its term.
 type Close = OnceLock<(Instant, ReleaseCause)>;
 
 /// Stands for each client until the sidecar is stopped.
@@ -117,7 +117,7 @@ impl Standing<'_> {
 
     /// The work of a term. It ends when the client has closed the connection.
     async fn lead(&self, term: Term, client: &Client, leadership: Leadership, stop: CancellationToken, close: &Close) {
-        // This elector begins no other term, however the work ends, even if it is dropped after its grace.
+        // However the work ends, this elector begins no other term. That includes work that is dropped after its grace.
         let _stop = stop.drop_guard();
         if let Some(label) = &self.label {
             label.put_on();

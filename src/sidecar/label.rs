@@ -50,8 +50,8 @@ pub struct Pod {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its UID, so that the sidecar never labels a later pod of the same name. `None` if the UID is unknown. That is so
-    /// for a static pod, to which the API server gives another UID.
+    /// Its UID, so that the sidecar never labels a later pod of the same name. `None` if the UID is unknown, as for a
+    /// static pod, to which the API server gives another UID.
     pub uid: Option<String>,
 }
 
@@ -140,7 +140,7 @@ enum Failure {
 impl Writer {
     async fn keep(self, mut wanted: watch::Receiver<bool>, written: watch::Sender<Option<bool>>) {
         loop {
-            // Do this before reading `wanted`. Otherwise `take_off` could mistake an earlier write for its own.
+            // Do this before reading `wanted`. Otherwise, `take_off` could mistake an earlier write for its own.
             written.send_replace(None);
             let on = *wanted.borrow_and_update();
             let pause = match self.write(on).await {

@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ops::http::{Peer, refusal};
 
-/// How long a second client waits for the first to end. A restarted program may connect before the sidecar has noticed
-/// the end of its former process.
+/// How long a second client waits for the first to leave. A restarted program may connect before the sidecar has
+/// noticed the end of its former process.
 const FORMER_CLIENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// One client, and the term that it gets.

@@ -2,7 +2,7 @@
 //!
 //! Two rules must hold:
 //!
-//! - A reader that gets `leading` later gets `stopped`.
+//! - A reader that got `leading` gets `stopped` afterwards.
 //! - The sidecar does not give up a term before its readers have got `stopped`, unless one of them reads nothing for
 //!   too long.
 //!
@@ -25,7 +25,7 @@ use crate::ops::health::Health;
 /// advance while the machine is suspended.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long the end of a term waits until all readers have read it.
+/// How long the end of a term waits for all readers to read it.
 const NOTIFY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Wakes readers when leadership may have changed.
@@ -99,7 +99,7 @@ impl Updates {
         self.notify();
     }
 
-    /// Ends the cancelled term. Returns once every reader has read that, or after [`NOTIFY_LIMIT`].
+    /// Ends the cancelled term. Returns once every reader has got `stopped`, or after [`NOTIFY_LIMIT`].
     pub(super) async fn term_ends(&self) {
         self.notify();
         self.leading_readers.close();

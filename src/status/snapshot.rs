@@ -119,7 +119,7 @@ pub struct CandidateRow {
 }
 
 impl LeaseRow {
-    /// Whether this row differs from another at most in the time until expiry.
+    /// Whether this row equals another, apart from the time until expiry.
     pub(super) fn equals_except_expiry(&self, other: &Self) -> bool {
         *self == Self { expires_within_seconds: self.expires_within_seconds, ..other.clone() }
     }

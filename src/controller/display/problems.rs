@@ -1,7 +1,7 @@
 //! The problems of a Lease, for people.
 //!
-//! The sentence of a problem contains no time. The times beside it are fixed when the problem begins. A problem that
-//! lasts therefore does not change the view.
+//! The sentence of a problem contains no time. The times shown next to it are fixed when the problem begins. So a
+//! problem does not change the view while it lasts.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) struct Facts<'a> {
     pub(super) is_silent: bool,
     /// When the record last changed.
     pub(super) changed_at: Option<WireTime>,
-    /// Since when the Lease has had no holder.
+    /// When the current gap began, if the Lease has no holder.
     pub(super) gap_since: Option<WireTime>,
 }
 

@@ -53,7 +53,7 @@ pub(super) enum Cause {
     Unheld(Unheld),
     /// The holder handed over.
     HandedOver,
-    /// The holder was replaced before this controller found its Lease expired, as after evidence of its death.
+    /// The holder was replaced before its Lease expired for this controller, for example after evidence of its death.
     Replaced,
     /// A hold keeps the Lease without a holder on purpose.
     OnHold,
@@ -93,7 +93,7 @@ impl Timeline {
         }
     }
 
-    /// Since when the Lease has had no holder, if it has none.
+    /// When the current gap began, if the Lease has no holder.
     pub(super) fn gap_since(&self) -> Option<WireTime> {
         self.spans.back().filter(|entry| matches!(entry.what, What::Gap(_))).map(|entry| entry.from)
     }

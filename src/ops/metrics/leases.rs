@@ -116,7 +116,7 @@ impl Figures {
         }
     }
 
-    /// Adds a Lease. Of each time it keeps the longest, since a sum of times would describe no Lease.
+    /// Adds a Lease. It keeps the longest of each time, since a sum of times would not describe any Lease.
     fn add(&mut self, sample: &LeaseSample) {
         self.held += i64::from(sample.held);
         self.candidates = self.candidates.saturating_add(count(sample.candidates));

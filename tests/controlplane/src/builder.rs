@@ -46,7 +46,7 @@ const WITH_NODE: &[&str] = &[
     "--kubelet-client-key=kubelet-client.key",
 ];
 
-/// How often a start is tried if it fails for a temporary reason.
+/// The most attempts to start, if a start fails for a temporary reason.
 const ATTEMPTS: u32 = 5;
 
 /// How to start a [`ControlPlane`].

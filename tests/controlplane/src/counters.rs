@@ -1,5 +1,5 @@
-//! The number of requests that the API server has answered, by its own metrics. Tests measure the cost of a change by
-//! it.
+//! Counts the requests that the API server has answered, from its own metrics. Tests use the counts to measure the cost
+//! of a change.
 
 use anyhow::{Context, Result};
 use http::Request;

@@ -106,7 +106,8 @@ impl Forwarder {
         });
     }
 
-    /// Holds all connections until [`release`](Self::release). They then deliver the bytes that were sent meanwhile.
+    /// Holds all connections until [`release`](Self::release). They then deliver the bytes that were sent during the
+    /// hold.
     pub fn hold(&self) {
         self.orders.send_modify(|orders| orders.held = Held::All);
     }

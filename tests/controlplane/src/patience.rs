@@ -8,12 +8,12 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Repeats `attempt` until it succeeds, at most for [`PATIENCE`]. Then returns the last error.
+/// Repeats `attempt` until it succeeds. Returns the last error if it still fails after [`PATIENCE`].
 pub async fn eventually<T, E>(attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
     within(PATIENCE, attempt).await
 }
 
-/// Like [`eventually`], at most for `limit`.
+/// Like [`eventually`], but gives up after `limit`.
 pub async fn within<T, E>(limit: Duration, mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
     let started = Instant::now();
     loop {

@@ -1,7 +1,7 @@
 //! A control plane of three members of etcd and two API servers, whose network can fail.
 //!
-//! As in a cluster by kubeadm, each API server uses the member of etcd beside it: server 0 uses member 0, and server 1
-//! uses member 1. A load balancer forwards clients to one of the servers, which the test selects.
+//! As in a cluster that kubeadm sets up, each API server has a member of etcd of its own: server 0 uses member 0, and
+//! server 1 uses member 1. A load balancer forwards clients to one of the servers, which the test selects.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

@@ -1,4 +1,4 @@
-//! The folder and the process group of one run, such as of a control plane, and the guardian that removes both.
+//! The folder and the process group of one run, for example of a control plane, and the guardian that removes both.
 //!
 //! A test run may return, panic, or be ended by Ctrl-C or by SIGKILL from a CI at its time limit. After SIGKILL none of
 //! its code runs. So the guardian, a small shell, reads a pipe of which only this process has the other end. When the

@@ -42,7 +42,7 @@ pub enum Tool {
     KubeProxy,
     /// The program that runs the containers of a node.
     Containerd,
-    /// The process beside each pod by which containerd runs its containers.
+    /// The process that runs the containers of one pod for containerd.
     ContainerdShim,
     /// The command line of containerd.
     Ctr,

@@ -1,6 +1,6 @@
-//! client-go's electors at the level of records: when such an elector writes the Lease or its candidate, and what.
+//! Models client-go's electors at the level of records: when an elector writes the Lease or its candidate, and what.
 //!
-//! client-go knows no session. It compares only the name of the holder, keeps annotations and labels, and polls the
+//! client-go has no sessions. It compares only the name of the holder, keeps annotations and labels, and polls the
 //! Lease once per retry period. It waits for the lease duration of each version, counted from its own observation of
 //! that version. It exits when it has not renewed for the renew deadline. All of that is the same in its two modes. In
 //! both modes two client-go electors may lead at the same time; that is a property of client-go.
@@ -40,10 +40,10 @@ pub struct ClientGo {
     /// The version of the Lease that it read last, and when it first read that version.
     observed: Option<(LeaseRecord, Moment)>,
     polls_at: Moment,
-    /// When it gives up unless it renews before; `None` while it does not lead.
+    /// When it gives up unless it renews before then; `None` while it does not lead.
     leads_until: Option<Moment>,
     renews_candidate_at: Moment,
-    /// When it answers once more a ping that is ahead of its clock.
+    /// When it will again answer a ping that is ahead of its clock.
     answers_again_at: Option<Moment>,
 }
 
@@ -58,7 +58,7 @@ pub enum Step {
     Renew(LeaseRecord),
     /// It releases the Lease and exits.
     Release(LeaseRecord),
-    /// It exits, and the Lease is not its own.
+    /// It exits. The Lease does not name it.
     Exit,
 }
 

@@ -64,7 +64,7 @@ pub struct Lab {
     pub fates: Option<Box<dyn FnMut() -> Fate>>,
     /// The token of each term, in the order in which the terms began.
     pub tokens: Vec<u64>,
-    /// By the session and the start of its range: up to which wall-clock instant an elector could own instants, so far.
+    /// The latest wall-clock instant that each elector could own so far, by its session and the start of its range.
     pub owned: BTreeMap<(String, WireTime), WireTime>,
     /// The violations of S1: electors that led at the same instant.
     pub violations: Vec<String>,

@@ -14,7 +14,7 @@ use crate::words::{describe_action, describe_note, describe_reply};
 pub enum WorkStops {
     /// It ends after this time.
     After(Duration),
-    /// It goes on.
+    /// It continues.
     Never,
 }
 

@@ -1,14 +1,14 @@
-//! The script language of the lab: one directive a paragraph, in the format of the crate `datadriven`.
+//! The script language of the lab: one directive per paragraph, in the format of the crate `datadriven`.
 //!
-//! A directive changes something; then everything happens that follows at once. The result is what an observer sees,
-//! with the true time in seconds.
+//! A directive changes something, and runs everything that follows from that at once. The result is what an observer
+//! sees, with the true time in seconds.
 //!
 //! Processes:
 //!
 //! - `elector name=a [mode=direct] [session=s] [grace=25s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
 //!   [lease=60s [deadline=50s]] [fallback=off] [owned]` starts an elector. Everything between it and the server takes that
-//!   delay. A `lease` brings the longest deadline with it unless the script gives one. `owned` names its pod as the owner of
-//!   its candidate.
+//!   delay. With `lease`, the deadline is the longest allowed one, unless the script gives one. `owned` names its pod
+//!   as the owner of its candidate.
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead or behind; what it does about ranges
 //! - `controller [name=controller] [standby] [settling=0s] [delay=1s]` starts a controller with a real election;
 //!   `take-over name=c` makes it decide and the others stand by
@@ -33,9 +33,9 @@
 //!   reads it
 //! - `collect name=a`: a garbage collector that finds no pod of the owner's UID deletes the candidate, if it has an owner
 //! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`:
-//!   one of no elector here, renewed then, or with `never-renewed` only created
+//!   a candidate of no elector in the lab, renewed at that time; with `never-renewed`, it is only created
 //! - `strips what=session|renew-time|everything|nothing`: the part that an admission policy takes back of every write
-//! - `no-crd`: the cluster knows no candidates
+//! - `no-crd`: the cluster lacks the kind LeaseCandidate
 //!
 //! Time and results:
 //!
@@ -270,7 +270,7 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
         creation_time: if is_only_created { renewed } else { renewed.min(lab.wall()) },
         lease_name: text(case, "lease").unwrap_or_else(|| LEASE.to_owned()),
         binary_version: version.clone(),
-        // A third party's strategy may do without.
+        // A third party's strategy may need no emulation version.
         emulation_version: (strategy == "OldestEmulationVersion").then_some(version),
         strategy: Some(strategy),
         renew_time: (!is_only_created).then_some(renewed),

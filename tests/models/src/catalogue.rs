@@ -35,7 +35,7 @@ fn among_electors() -> Vec<Case> {
     let deletion = Left { deletions: 1, ..none };
     let slow = || Seat::direct("a", -1_000);
     let fast = || Seat::direct("b", 1_000);
-    // Requests end within the second in which they are sent. Processes and watches may be late by any time.
+    // Requests end within the second in which they are sent. Processes and watches may be late without a limit.
     let direct = || Scenario { answers_in_time: true, ..Scenario::direct() };
     let with = |left: Left| Scenario { left, ..direct() };
     let pair = |a: Seat, b: Seat| Scenario { seats: vec![a, b], ..direct() };
@@ -45,7 +45,7 @@ fn among_electors() -> Vec<Case> {
         scenario.durations.request_timeout = Duration::from_millis(1_900);
         scenario
     };
-    // Nothing is later than a second.
+    // Nothing is more than a second late.
     let prompt = |left: Left| Scenario { left, punctual: true, longest_delay_ticks: Some(1), ..late() };
     let control = |name, scenario| case(name, scenario, Some(ONE_LEADER), false);
     let small = |name, scenario| case(name, scenario, None, false);

@@ -4,7 +4,7 @@
 //! True time passes in ticks of 5 s. The product's own durations are then few ticks: a lease of 15 s, a window and a
 //! grant of 5 s each. Within a tick, all pending events happen, in any order: deadlines, watch events, requests and
 //! their answers. Delay, loss, sleep and death are faults, of which a [`Scenario`] allows a few. Each fault may last
-//! for any time, or forever.
+//! any length of time, or forever.
 
 mod controller;
 mod kubelet;
@@ -60,7 +60,7 @@ pub struct Cluster {
     lives: u8,
     highest_token: u64,
     verdict: Verdict,
-    /// For how many ticks no process has led although nothing was wrong.
+    /// How many ticks have passed without a leader although nothing was wrong.
     vacant: i64,
 }
 

@@ -44,7 +44,7 @@ pub trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {
     /// The processes in which `is_leader()` is true at this instant.
     fn leading(&self) -> impl Iterator<Item = usize>;
 
-    /// For how many ticks no process has led although nothing was wrong.
+    /// How many ticks have passed without a leader although nothing was wrong.
     fn vacant_ticks(&self) -> i64;
 
     /// Whether evidence has just freed a Lease.

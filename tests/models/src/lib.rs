@@ -5,8 +5,8 @@
 //! every order of events in that world, for unlimited true time. The rules that must hold in each state are S1 to S4,
 //! L1 and L3 of the architecture, as far as a single state can show them.
 //!
-//! [`World`] has electors without controllers, and any event may be late by any time. [`coordinated`] has electors with
-//! controllers, and each delay counts as one of a few faults.
+//! [`World`] has electors without controllers, and there is no limit to how late an event may be. [`coordinated`] has
+//! electors with controllers, and each delay counts as one of a few faults.
 
 mod canonical;
 mod catalogue;

@@ -13,7 +13,7 @@ pub struct Scenario {
     pub seats: Vec<Seat>,
     /// Their timing.
     pub durations: Durations,
-    /// How often rare events may happen.
+    /// How many times rare events may happen.
     pub left: Left,
     /// There is no Lease at first.
     pub starts_missing: bool,

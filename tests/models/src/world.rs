@@ -40,11 +40,11 @@ pub struct World {
     lives: u8,
     highest_token: u64,
     verdict: Verdict,
-    /// For how many ticks no process has led; 0 if that is not checked.
+    /// How many ticks have passed without a leader; 0 if that is not checked.
     vacant: i64,
 }
 
-/// How often each rare event may still happen.
+/// How many more times each rare event may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Left {
     /// A process dies, and another one starts in its place.

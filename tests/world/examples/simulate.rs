@@ -4,9 +4,9 @@
 //!
 //! A world that breaks an invariant is reported as `seed 7, Direct: S1: ...`. The first such world is shrunk, and its
 //! trace printed. The exit code is 0 if no world broke an invariant. It is 1 if one did, or if a campaign of every mode
-//! and at least 100 Lease-hours never reached one of the counted faults and paths. With `--log FILE` each world leaves
-//! a line there, and a later run with the same file skips it. So the same command resumes a run that was stopped, and
-//! prints the results of a run that is complete.
+//! and at least 100 Lease-hours never reached one of the counted faults and paths. With `--log FILE`, each world adds a
+//! line to that file, and a later run with the same file skips that world. So the same command resumes a run that was
+//! stopped, and prints the results of a run that is complete.
 
 #[path = "simulate/arguments.rs"]
 mod arguments;
@@ -37,7 +37,7 @@ use sum::{Entry, Sum};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long a world that breaks an invariant is shrunk.
+/// How long to shrink a world that breaks an invariant.
 const SHRINKS_FOR: Duration = Duration::from_mins(1);
 
 fn main() -> Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! Checks the invariants against every event, and describes each violation in words.
+//! Checks the invariants at every event, and describes each violation.
 
 pub mod grants;
 pub mod ranges;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use hustings_core::model::{Hold, LeaseRecord, SessionMark, SessionStamp, UNDECLARED_DURATION_SECONDS};
 use tokio::time::Instant;
 
-/// The least number of thousandths of a duration that pass if a clock has an error of 1 in 1000, with a margin.
+/// How many thousandths of a duration certainly pass while a clock, which may be wrong by 1 in 1000, measures it. This
+/// includes a margin.
 const RATE_MARGIN_PER_MILLE: u32 = 997;
 
 /// Observes the versions of one Lease.
@@ -23,7 +24,7 @@ pub struct Checker {
     may_end: bool,
     /// The process of the term is dead, so evidence may have ended it.
     pub holder_is_dead: bool,
-    /// How often the holder changed.
+    /// How many times the holder changed.
     pub changes_of_holder: u64,
     holder: Option<String>,
     /// The holder and the transitions when the session was written.
@@ -45,8 +46,7 @@ impl Checker {
         self.changes_of_holder != self.expected_changes
     }
 
-    /// Records a version that was written at `now`. `is_edited` is whether its writer does not take part in the
-    /// election.
+    /// Records a version that was written at `now`. `is_edited` says that its writer takes no part in the election.
     pub fn see(&mut self, record: LeaseRecord, now: Instant, is_edited: bool) {
         if !is_edited {
             self.check_token(&record);

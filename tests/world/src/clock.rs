@@ -1,8 +1,8 @@
 //! The clocks of one simulated process. The date is wrong, and the clocks run a little too fast or too slow.
 //!
 //! True time is tokio's, which the simulation pauses. A frozen process keeps sleeping: the events that it waits for
-//! arrive after the thaw. Its wall clock advances meanwhile. Its local clock does, too, if the product reads a clock
-//! that counts suspension.
+//! arrive after the thaw. During the freeze, its wall clock advances. So does its local clock, if the product reads a
+//! clock that counts suspension.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

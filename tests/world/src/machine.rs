@@ -55,9 +55,9 @@ pub struct Machine {
     well_since: Option<Instant>,
     /// It has had no fault so far.
     is_untouched: bool,
-    /// When the last fault happened that costs no holder its term on its own.
+    /// When a fault last happened that alone does not cost a holder its term.
     hit_at: Option<Instant>,
-    /// When the last fault ended that may cost a holder its term.
+    /// When a fault that may cost a holder its term last ended.
     harmed_at: Option<Instant>,
     server: Server,
     tally: Tally,

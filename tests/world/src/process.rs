@@ -47,7 +47,7 @@ pub enum Stands {
 }
 
 impl Stands {
-    /// The merit of a process, of which the least is the best; `None` if all processes are equal.
+    /// The merit of a process; the least is the best. `None` if all processes are equal.
     pub fn merit(&self) -> Option<String> {
         match self {
             Self::Direct => None,

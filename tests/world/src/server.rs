@@ -110,7 +110,7 @@ impl Server {
         self.store().policy = policy;
     }
 
-    /// How often the server rejected a late write, or a policy reverted one.
+    /// How many times the server rejected a late write, or a policy reverted one.
     pub fn refusals(&self) -> BTreeMap<&'static str, u64> {
         self.store().refusals.counts()
     }

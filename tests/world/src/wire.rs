@@ -60,7 +60,7 @@ pub struct Connector {
 pub struct Wire {
     pipe: TokioIo<DuplexStream>,
     balancer: Balancer,
-    /// How often the load balancer had failed over when the connection was made.
+    /// How many times the load balancer had failed over when the connection was made.
     failovers: u64,
 }
 

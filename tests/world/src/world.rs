@@ -55,7 +55,7 @@ const INSTANCES: usize = 2;
 /// How many worlds this process has begun.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
-/// Within which time the candidate of a deleted pod is collected.
+/// How soon the candidate of a deleted pod is collected.
 const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
 
 /// The purposes for which random numbers are drawn.

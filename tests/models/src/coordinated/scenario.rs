@@ -30,10 +30,10 @@ pub struct Scenario {
     pub horizon_ticks: Option<i64>,
 }
 
-/// How often each fault may still happen.
+/// How many more times each fault may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// A request goes astray: it succeeds after any time, or never, and gets no answer.
+    /// A request goes astray: it succeeds at any later time, or never, and its sender gets no answer.
     pub losses: u8,
     /// An elector freezes, perhaps forever.
     pub sleeps: u8,

@@ -7,8 +7,8 @@
 //! - The candidate answered within the window.
 //! - It answered so long before the grant that a healthy controller must have observed the answer.
 //!
-//! None of them may outrank the electee by priority or version, unless it ranks last because of its history. That is so
-//! if its status shows it, if it has just let the Lease expire, or if it left a grant unused.
+//! None of them may outrank the electee by priority or version, unless it ranks last because of its history. A
+//! candidate ranks last if its status says so, if it has just let the Lease expire, or if it left a grant unused.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub const WELL_FOR: Duration = Duration::from_secs(75);
 /// The longest time until a status reports that a candidate ranks last. No status is written during an election.
 const REPORTED_WITHIN: Duration = Duration::from_mins(1);
 
-/// The merit of a candidate, of which the least is the best: priority, emulation version, binary version. The order is
+/// The merit of a candidate: priority, emulation version, binary version. The least merit is the best. The order is
 /// implemented here a second time, because the product's own order is under test.
 type Merit = (Reverse<u32>, Version, Version);
 
@@ -189,7 +189,7 @@ impl Grants {
         self.candidates.get(name).is_none_or(Candidate::is_damped)
     }
 
-    /// How often each candidate was pinged since [`forget_pings`](Self::forget_pings).
+    /// How many times each candidate was pinged since [`forget_pings`](Self::forget_pings).
     pub fn pings(&self) -> Vec<(String, u32)> {
         self.candidates.iter().map(|(name, candidate)| (name.clone(), candidate.pings)).collect()
     }

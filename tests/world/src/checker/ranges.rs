@@ -33,7 +33,7 @@ pub struct Ranges {
     void: BTreeSet<Place>,
     /// Nothing orders the ranges until the next term begins.
     is_void: bool,
-    /// How often a range has grown.
+    /// How many times a range has grown.
     pub grown: u64,
 }
 

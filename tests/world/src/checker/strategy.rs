@@ -32,7 +32,7 @@ impl Grants {
     }
 
     /// Checks the next version, which a candidate that has been healthy for a long time is about to write. Without a
-    /// controller it must elect no candidate, itself included.
+    /// controller, that candidate must elect none, not even itself.
     pub fn check_claim(&mut self, record: &LeaseRecord, by: &str, at: Instant, live: &[&str]) {
         let (Some(former), Some(ranked_at)) = (&self.former, self.ranked_at) else { return };
         let claims = record.session.stamp().is_some() && record.holder.as_deref() == Some(by);
@@ -54,7 +54,7 @@ impl Grants {
         }
     }
 
-    /// A live candidate that makes the strategy a different one.
+    /// A live candidate because of which another strategy applies.
     fn dissenter(&self, live: &[&str]) -> Option<&Candidate> {
         let highest = self.candidates.values().filter_map(binary_version).max();
         let decides = |candidate: &&Candidate| {

@@ -1,4 +1,4 @@
-//! How often the server rejected a write of an election, and how often a policy reverted one.
+//! Counts the writes of elections that the server rejected, and those that a policy reverted.
 
 use std::collections::BTreeMap;
 

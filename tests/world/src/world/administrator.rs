@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::fault::Fault;
 use super::{Act, Mode, World};
 
-/// How long an act lasts at most.
+/// The longest time that an act lasts.
 const LONGEST_ACT: Duration = Duration::from_mins(1);
 
 /// The ends that the administrator writes: never, long ago, and a text that is not a time.

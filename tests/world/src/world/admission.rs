@@ -13,11 +13,11 @@ use crate::process::NAMESPACE;
 use crate::server::{Kind, Policy};
 use crate::webhook::{Covered, Rule};
 
-/// How long it lasts at most.
+/// The longest time that the trouble lasts.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// When the trouble has no effect any more. The pause before a write is repeated is at most as long as the time for
-/// which writes had no effect.
+/// How soon the trouble no longer has an effect. The pause before a write is repeated is at most as long as the time
+/// for which writes had no effect.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(100);
 
 /// The fields that a policy may revert, and whether that costs no holder its term. A policy never reverts a hold,
@@ -67,7 +67,8 @@ impl World {
         true
     }
 
-    /// Returns whether no such trouble exists yet. Records until when its effects excuse a violation.
+    /// Returns whether there is no such trouble yet. Records until when the effects of the new trouble excuse a
+    /// violation.
     fn admit_otherwise(&mut self, is_slight: bool, rng: &mut StdRng) -> bool {
         if self.acts.iter().any(|(_, act)| *act == Act::Admit) {
             return false;

@@ -20,7 +20,7 @@ const BEST_WITHIN: Duration = Duration::from_mins(1).saturating_add(LONGEST_DRAI
 /// L2: how soon it leads if it may be damped.
 const DAMPED_WITHIN: Duration = Duration::from_mins(12);
 
-/// When the faults have no effect any more: a request may be under way for half a minute, and a watch silent for a
+/// How soon the faults no longer have an effect: a request may be under way for half a minute, and a watch silent for a
 /// minute.
 const SETTLES_WITHIN: Duration = Duration::from_secs(100);
 
@@ -43,16 +43,16 @@ const MOST_TASKS_OF_PROCESS: usize = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Faults,
-    /// Since when there are no more faults.
+    /// There have been no faults since this time.
     AwaitLeader(Instant),
     AwaitBest(Instant),
-    /// Since when the best processes lead. Effects of the faults may still be under way.
+    /// The best processes have led since this time. Effects of the faults may still be under way.
     Settles(Instant),
-    /// Since when the world is at rest and must stay so.
+    /// The world has been at rest since this time, and must stay so.
     Rest(Instant),
-    /// When the controllers were restarted.
+    /// The controllers were restarted at this time.
     Restarted(Instant),
-    /// Since when no controllers exist.
+    /// There have been no controllers since this time.
     ControllersDead(Instant),
     Over,
 }

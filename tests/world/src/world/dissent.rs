@@ -23,7 +23,7 @@ use crate::machine::Machine;
 use crate::process::{Habits, NAMESPACE, Process, Stands, THEIRS};
 use crate::server::cache::Cache;
 
-/// The name under which such grants are counted, beside the faults.
+/// The name under which the third party's grants are counted, along with the faults.
 pub const THIRD_PARTY_GRANT: &str = "grant of a third party";
 
 /// The caller name of the third party.
@@ -35,13 +35,13 @@ const PERIOD: Duration = Duration::from_secs(2);
 /// How long its grants last, in seconds.
 const GRANT_SECONDS: u32 = 5;
 
-/// How long a dead candidate exists at most.
+/// The longest time that a dead candidate exists.
 const LONGEST_DEAD: Duration = Duration::from_mins(2);
 
-/// How long a live candidate stays at most: longer than the effects of earlier trouble last.
+/// The longest time that a live candidate stays. The effects of earlier trouble are over sooner.
 const LONGEST_STAY: Duration = Duration::from_mins(5);
 
-/// Within which time the candidate of a dead process is collected.
+/// How soon the candidate of a dead process is collected.
 const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
 
 impl World {

@@ -34,7 +34,7 @@ const DURATION_SECONDS: u32 = 15;
 /// How much longer it waits before it claims a Lease that was not given up.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// How long it stands at most.
+/// The longest time that it stands.
 const LONGEST_STAY: Duration = Duration::from_mins(3);
 
 /// A foreign elector.

@@ -36,10 +36,10 @@ const LEASES_OF_A_WORLD: f64 = 4.0;
 /// The largest number of dealings with the outside world before a process is struck.
 const LATEST_BLOW: u32 = 60;
 
-/// How many requests in a row a proxy answers at most. A term survives this number of failed renewals.
+/// The most requests in a row that a proxy answers. A term survives this number of failed renewals.
 const MOST_FORGED: u32 = 2;
 
-/// How many writes in a row are delivered twice at most.
+/// The most writes in a row that are delivered twice.
 const MOST_REPEATED: u32 = 8;
 
 /// The limits of a step of the date, forward or back. One of these values is chosen each time.

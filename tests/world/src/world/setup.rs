@@ -82,15 +82,15 @@ pub enum Mode {
 /// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How often each fault happened.
+    /// How many times each fault happened.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often each kind of trouble happened to a request, an answer or a watch.
+    /// How many times each kind of trouble happened to a request, an answer or a watch.
     pub disturbances: BTreeMap<&'static str, u64>,
-    /// How often each path of the product was taken.
+    /// How many times each path of the product was taken.
     pub paths: BTreeMap<&'static str, u64>,
     /// How many faults were numbered, including those left out.
     pub numbers: u64,
-    /// How often the holder of a Lease changed.
+    /// How many times the holder of a Lease changed.
     pub changes_of_holder: u64,
     /// How many versions of Leases were written.
     pub versions: u64,

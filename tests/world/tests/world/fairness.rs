@@ -1,8 +1,8 @@
-//! Namespaces whose requests hang, beside a namespace whose holder crashes: the real controller with the model of the
-//! API server, in virtual time.
+//! Namespaces whose requests hang, together with a namespace whose holder crashes: the real controller with the model
+//! of the API server, in virtual time.
 //!
 //! An admission webhook that never answers makes every write of its namespace hang. The failover of every other
-//! namespace must take as long as without it. A namespace must not be slowed down for others that need nothing.
+//! namespace must take as long as without it. A namespace must not be slowed down while the others need nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 

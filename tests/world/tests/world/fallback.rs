@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-/// Longer than the candidate waits for a controller, and than it waits between two lists.
+/// Longer than the candidate waits for a controller, or between two lists.
 const LONG: Duration = Duration::from_mins(3);
 
 /// The server as a candidate reaches it.

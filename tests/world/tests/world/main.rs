@@ -1,5 +1,5 @@
-//! What the simulated world must be, and what must hold in it. One program, because the comparison with a real API
-//! server leaves the processor to the others.
+//! Tests of the simulated world, and of the real code in it. They are one program, because the comparison with a real
+//! API server leaves most of the processor to the others.
 
 mod conformance;
 mod fairness;

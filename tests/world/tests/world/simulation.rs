@@ -26,7 +26,7 @@ const RARE: [&str; 9] = [
     "refused take-up",
 ];
 
-/// How often each fault, disturbance and path happened.
+/// How many times each fault, disturbance and path happened.
 type Counts = BTreeMap<&'static str, u64>;
 
 #[test]

@@ -55,7 +55,7 @@ pub(crate) fn put_in_pod(server: &Server, namespace: &str, lease: &str) {
     }
 }
 
-/// The holder renews, so many seconds after its term began.
+/// The holder renews, `second` seconds after its term began.
 pub(crate) fn renew(server: &Server, namespace: &str, lease: &str, second: u32) {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}").parse().unwrap();
     let mut headers = HeaderMap::new();
@@ -65,7 +65,7 @@ pub(crate) fn renew(server: &Server, namespace: &str, lease: &str, second: u32) 
     assert_eq!(answer.status(), StatusCode::OK);
 }
 
-/// The Pod of a holder whose container has ended, so many seconds after its term began.
+/// The Pod of a holder whose container ended `second` seconds after its term began.
 pub(crate) fn ended_pod(namespace: &str, name: &str, second: u32) -> Value {
     let end =
         json!({ "exitCode": 137, "reason": "Error", "finishedAt": format!("2023-11-14T22:13:{:02}Z", 20 + second) });
