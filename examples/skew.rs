@@ -21,7 +21,8 @@ use replica::{
 };
 use serde_json::Value;
 
-/// The revision that runs beside today's unless the command line names another: the oldest with the same objects on the wire.
+/// The revision that runs together with today's, unless the command line names another. It is the oldest with the same
+/// objects on the wire.
 const FORMER: &str = "27e2cdd";
 
 /// A revision of Hustings.
@@ -254,7 +255,8 @@ async fn uncontrolled(former: Revision<'_>) {
     assert_one_at_a_time(&[&first, &older, &newer], &killed);
 }
 
-/// The own Lease goes from the former controller to today's and back, and neither change costs the holder its term.
+/// The controllers' own Lease goes from the former controller to today's and back. Neither change costs the holder its
+/// term.
 async fn upgrade(former: Revision<'_>) {
     let stage = Stage::set().await;
     let before = stage.controller(former, "before").await;
