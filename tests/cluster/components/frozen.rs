@@ -1,5 +1,5 @@
-//! A holder that is frozen past its lease and resumes beside its successor never reports that it leads. It first reports
-//! that it does not.
+//! A holder that is frozen past its lease, and resumes while its successor leads, never reports that it leads. It first
+//! reports that it does not.
 
 use jiff::Timestamp;
 

@@ -51,7 +51,7 @@ pub(crate) enum Part {
     Member(usize),
 }
 
-/// Every part by every fault.
+/// Every fault of every part.
 pub(crate) fn all() -> Vec<Scene> {
     let parts = [Part::Server(0), Part::Server(1), Part::Member(0), Part::Member(1), Part::Member(2)];
     let faults = parts.into_iter().flat_map(|part| [Fault::Killed(part), Fault::Frozen(part), Fault::CutOff(part)]);
@@ -179,8 +179,8 @@ async fn served(plane: &ControlPlane) {
     until("clients have a server", String::new, async || read(&client).await).await;
 }
 
-/// The longest time without an answered read while a scene is played. So the scene knows a machine that stalls from a lost
-/// term.
+/// The longest time without an answered read while a scene is played. It distinguishes a machine that stalls from a
+/// lost term.
 async fn longest_silence(plane: &ControlPlane, scene: impl Future<Output = ()>) -> Duration {
     let client = plane.admin();
     let (mut longest, mut answered) = (Duration::ZERO, Instant::now());
