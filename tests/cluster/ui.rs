@@ -36,7 +36,7 @@ impl<'a> Served<'a> {
         Self::start_with(world, port, &["--admin-address", &format!("127.0.0.1:{port}")])
     }
 
-    /// A controller with these flags, of which one makes it listen on `port`.
+    /// A controller with these flags, one of which makes it listen on `port`.
     fn start_with(world: &'a World, port: u16, flags: &[&str]) -> Self {
         let mut command = Command::new(binary());
         command.args(["controller", "--log-format", "json"]).args(flags);

@@ -1,4 +1,4 @@
-//! Several controllers, of which one elects.
+//! Several controllers, one of which elects.
 
 use serde_json::json;
 

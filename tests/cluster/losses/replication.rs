@@ -1,5 +1,5 @@
-//! Three members of etcd and two API servers, of which one at a time dies, freezes, or is cut off, while holders lead.
-//! That must end no term of a healthy holder.
+//! Three members of etcd and two API servers. One at a time dies, freezes, or is cut off, while holders lead. That must
+//! end no term of a healthy holder.
 //!
 //! Clients use server 0, and server 0 uses member 0. Where the fault cuts that path, the load balancer sends them to
 //! server 1 a while later, like one that checks health every few seconds.
