@@ -6,7 +6,7 @@ use super::{LEASE, Scene};
 use crate::controller::support::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_act_that_makes_no_sense_is_refused_with_the_way_out_and_writes_nothing() {
+async fn an_act_that_makes_no_sense_is_refused_with_a_hint_and_writes_nothing() {
     let scene = Scene::new("acts-refused", &[("web-0", "1.31.0"), ("web-1", "1.32.0")]).await;
     let spec = json!({ "leaseName": "other", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
     scene.world.stand("db-0", spec).await;

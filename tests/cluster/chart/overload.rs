@@ -34,7 +34,7 @@ const WEBHOOKS: usize = 3;
 const OVERLOADED_SECONDS: i64 = 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_the_flow_schema_elections_go_on_while_other_accounts_overload_the_server() {
+async fn with_the_flow_schema_elections_continue_while_other_accounts_overload_the_server() {
     let stage = Stage::new(&["--set", "flowSchema.enabled=true"]).await;
     let flood = stage.flood().await;
     let [holder, standby] = &stage.replicas;
