@@ -274,7 +274,7 @@ async fn upgrade(former: Revision<'_>) {
     assert_eq!(terms.len(), 3, "a change of controllers cost a holder its Lease: {terms:?}");
 }
 
-/// Helm replaces the former chart and CRD by today's, and brings them back, while replicas lead. Neither step costs a
+/// Helm replaces the former chart and CRD by today's, and then restores them, while replicas lead. Neither step costs a
 /// holder its term, replaces a candidate, or changes a value that the user has set.
 async fn upgrade_of_the_chart(former: Revision<'_>) {
     let stage = Stage::set_with(former, &["--set=replicas=3"]).await;

@@ -232,7 +232,7 @@ impl Stands {
         for election in &mut self.elections {
             let began = Timestamp::now();
             if let Some(replica) = election.leader().await {
-                // A component that is told to stop may exit with 1.
+                // A component that gets SIGTERM may exit with 1.
                 replica.process.stop().await?;
                 replica.gone = Some(Timestamp::now());
             }

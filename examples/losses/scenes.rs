@@ -18,8 +18,8 @@ use crate::table::{self, seconds, times};
 const DEFAULT: Times = Times::millis(15_000, 10_000, 2_000);
 /// The number of pairs. A controller elects half of them, and half are in direct mode.
 const GROUPS: usize = 10;
-/// How long a server is away before the load balancer turns to the other. With the time until clients notice, this is less
-/// than the renew deadline less two retry periods.
+/// How long a server is unavailable before the load balancer switches to the other. Together with the time until
+/// clients notice, this is less than the renew deadline less two retry periods.
 const FAIL_OVER: Duration = Duration::from_secs(4);
 /// The number of native pairs, in addition to `GROUPS`.
 const NATIVE_GROUPS: usize = 4;

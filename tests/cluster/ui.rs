@@ -1,4 +1,4 @@
-//! The page `/ui` in a real browser: what it shows against the API, and what it does not let through.
+//! The page `/ui` in a real browser: whether it shows what the API shows, and what it keeps out.
 
 mod address;
 mod browser;

@@ -59,7 +59,7 @@ async fn a_history_shows_who_held_the_lease_and_how_each_term_ended() {
     }
     assert!(!said(&table).contains('\u{1b}'), "no terminal, no styles");
 
-    // Without the annotation, events still tell who led.
+    // Without the annotation, events still show which replica led.
     world.patch_lease(LEASE, json!({ "metadata": { "annotations": { "hustings.io/history": "nonsense" } } })).await;
     eventually("events tell of every holder", || async {
         let history = json(&world).await;

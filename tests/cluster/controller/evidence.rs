@@ -150,7 +150,7 @@ async fn set_ready(nodes: &Api<Node>, name: &str, ready: &str) {
     nodes.patch_status(name, &PatchParams::default(), &status).await.unwrap();
 }
 
-/// The controller has learned how often the holder renews.
+/// Waits until the holder has renewed, so that the controller can know the renewal interval.
 pub(super) async fn renews(world: &World) {
     eventually("the holder renews", || async {
         let record = world.lease("web").await.ok_or("no lease")?.record;

@@ -24,7 +24,7 @@ use crate::replica::until;
 /// What a leader does before it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub(crate) enum Protection {
-    /// Nothing: it works until it learns that its term is over.
+    /// Nothing: it works until it observes that its term is over.
     TermOnly,
     /// It checks `is_leader()` right before.
     Flag,

@@ -38,7 +38,7 @@ pub(crate) enum Fault {
     Frozen(Part),
     /// It is cut off: a server from etcd, and a member from the other members.
     CutOff(Part),
-    /// The load balancer leads clients to the other server. Their open connections stay, or become stale.
+    /// The load balancer switches clients to the other server. Their open connections stay, or become stale.
     Switched(Option<Stale>),
     /// The leadership of etcd moves to this member.
     LeaderMoved(usize),
