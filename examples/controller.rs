@@ -50,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
     }
     let elector = elector.build()?;
 
-    // Through this client reads always pass, and writes while this process leads.
+    // Reads through this client always pass. Writes pass while this process leads.
     let client = WriteGate::new(elector.leadership(), WRITE_DEADLINE)?.client(config)?;
 
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;

@@ -21,7 +21,8 @@ use replica::{
 };
 use serde_json::Value;
 
-/// The revision that runs beside today's unless the command line names another: the oldest with the same objects on the wire.
+/// The revision that runs together with today's, unless the command line names another. It is the oldest with the same
+/// objects on the wire.
 const FORMER: &str = "27e2cdd";
 
 /// A revision of Hustings.
@@ -254,7 +255,8 @@ async fn uncontrolled(former: Revision<'_>) {
     assert_one_at_a_time(&[&first, &older, &newer], &killed);
 }
 
-/// The own Lease goes from the former controller to today's and back, and neither change costs the holder its term.
+/// The controllers' own Lease goes from the former controller to today's and back. Neither change costs the holder its
+/// term.
 async fn upgrade(former: Revision<'_>) {
     let stage = Stage::set().await;
     let before = stage.controller(former, "before").await;
@@ -272,7 +274,7 @@ async fn upgrade(former: Revision<'_>) {
     assert_eq!(terms.len(), 3, "a change of controllers cost a holder its Lease: {terms:?}");
 }
 
-/// Helm replaces the former chart and CRD by today's, and brings them back, while replicas lead. Neither step costs a
+/// Helm replaces the former chart and CRD by today's, and then restores them, while replicas lead. Neither step costs a
 /// holder its term, replaces a candidate, or changes a value that the user has set.
 async fn upgrade_of_the_chart(former: Revision<'_>) {
     let stage = Stage::set_with(former, &["--set=replicas=3"]).await;

@@ -30,8 +30,8 @@ pub(super) fn row(what: &'static str, nanoseconds: f64, target: Option<f64>) -> 
     Row::new(what, nanoseconds, "ns", target)
 }
 
-/// A leadership that lasts as long as the other value, of an elector whose elections are switched off: every check
-/// behaves as in a term.
+/// A leadership of an elector whose elections are switched off, so that every check behaves as in a term. It lasts as
+/// long as the other value.
 pub(super) async fn leads() -> Result<(Leadership, Campaign)> {
     let campaign = elector()?.start();
     let leadership = campaign.leadership();

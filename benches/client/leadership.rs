@@ -1,4 +1,4 @@
-//! The check whether this process leads.
+//! The time that the check whether this process leads takes.
 
 use std::hint::black_box;
 

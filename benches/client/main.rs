@@ -48,7 +48,7 @@ enum Module {
     Succession,
 }
 
-/// One number, and its target at most.
+/// One number, and the most that it should be.
 struct Row {
     what: &'static str,
     value: f64,
@@ -63,7 +63,7 @@ async fn main() -> ExitCode {
         eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench client`");
         return ExitCode::SUCCESS;
     }
-    // Dropping it ends every process that it started, however the run ends.
+    // Dropping the measurement ends every process that it started, however the run ends.
     tokio::select! {
         code = measure(&flags) => code,
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),

@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep};
 use self::contest::{Contest, Kind};
 use crate::Row;
 
-/// How often the holders of all Leases are stopped at once.
+/// How many times the holders of all Leases are stopped at once.
 const ROUNDS: usize = 5;
 /// Longer than a new replica takes to reach its steady state: it has its second connection when its first watch ends,
-/// after a minute. No multiple of the 2 s at which new terms renew together.
+/// after a minute. It is not a multiple of the 2 s at which new terms renew together.
 const SETTLED: Duration = Duration::from_secs(65);
 /// The other library reads continuously.
 const SETTLED_THERE: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     eprintln!("succession: starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
     let plane = ControlPlane::builder().audit(false).start().await?;
     let (ours, theirs) = (Kind::direct(), Kind::lease_manager());
-    // First, while the server is idle: these are milliseconds.
+    // Measure this first, while the server is idle, since these times are milliseconds.
     eprintln!("succession: release to the only standby, {ROUNDS} times after a minute");
     let mut pairs = ours.contests(&plane, leases, 2).await?;
     let released_to_one = release(&mut pairs, SETTLED).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     ])
 }
 
-/// Stops all holders at one instant, several times, each time after such a rest. Returns the seconds from the end of the
+/// Stops all holders at one instant, several times, each time after `rest`. Returns the seconds from the end of the
 /// former term to the beginning of the next.
 async fn release(contests: &mut [Contest<'_>], rest: Duration) -> Result<Vec<f64>> {
     let mut gaps = Vec::new();
@@ -100,7 +100,7 @@ async fn crash(contests: &mut [Contest<'_>]) -> Result<Vec<f64>> {
     try_join_all(crashes).await
 }
 
-/// Negative if the next term began first: then two led at once.
+/// The seconds between two terms. They are negative if the next term began first, so that two replicas led at once.
 fn seconds(from: Instant, to: Instant) -> f64 {
     to.saturating_duration_since(from).as_secs_f64() - from.saturating_duration_since(to).as_secs_f64()
 }

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::report::{Measure, Report, Target, load};
 use crate::stage::Stage;
 
-/// All holders together renew so often. The API server shares the machine with the controllers.
+/// How often all holders together renew. The API server shares the machine with the controllers.
 const RENEWALS_PER_SECOND: u32 = 50;
 /// How many periods of renewal a Lease lasts.
 const PERIODS: u32 = 3;
@@ -54,7 +54,7 @@ impl Bulk {
     }
 }
 
-/// How far the play has come.
+/// The progress of the simulated candidates and holders.
 #[derive(Default)]
 struct Progress {
     held: usize,

@@ -1,6 +1,7 @@
 //! One Lease and the replicas that stand for it, all of them in this process.
 //!
-//! Each replica reports here at once when it begins and ends to lead. All share one clock, so the gaps are exact.
+//! Each replica reports here at once when it begins to lead and when it stops. All share one clock, so the gaps are
+//! exact.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl<'stage> Contest<'stage> {
         format!("{}-{replica}", self.lease)
     }
 
-    /// Starts a replica, and returns when.
+    /// Starts a replica, and returns the time of the start.
     pub(crate) fn start(&mut self, replica: char, version: &str) -> Result<Moment> {
         let name = self.name(replica);
         let elector = Elector::builder(self.stage.client(self.number), &self.namespace, &self.lease)
@@ -79,7 +80,7 @@ impl<'stage> Contest<'stage> {
         Ok(started)
     }
 
-    /// Stops a replica in order, as on SIGTERM, and returns when that began.
+    /// Stops a replica gracefully, as on SIGTERM, and returns when the stop began.
     pub(crate) async fn stop(&mut self, name: &str) -> Result<Moment> {
         let campaign = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
         let began = SystemClock.now();
@@ -87,7 +88,7 @@ impl<'stage> Contest<'stage> {
         Ok(began)
     }
 
-    /// Kills a replica, and returns when. The API server does not learn of it.
+    /// Kills a replica, and returns the time of the kill. The API server is not notified.
     pub(crate) fn kill(&mut self, name: &str) -> Result<Moment> {
         let campaign = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
         let killed = SystemClock.now();
@@ -96,7 +97,7 @@ impl<'stage> Contest<'stage> {
         Ok(killed)
     }
 
-    /// Waits until a replica leads that `accepts`.
+    /// Waits for a leader whose name satisfies `accepts`.
     pub(crate) async fn leader(&self, accepts: impl Fn(&str) -> bool) -> Result<Term> {
         let mut terms = self.terms.subscribe();
         let leads = terms.wait_for(|terms| leading(terms, &accepts).is_some());

@@ -1,8 +1,8 @@
 //! The cost of a change of leaders, measured on a real kube-apiserver: `cargo bench --bench failover`.
 //!
-//! Helm installs the chart, two controllers run under its ServiceAccount, and this process runs all electors. So one clock
-//! measures every beginning and every end of leading. The benchmark has a watch of its own for the Leases. Targets are
-//! reported, never asserted: the exit code is 1 only if something could not be measured.
+//! Helm installs the chart, two controllers run under its ServiceAccount, and this process runs all electors. So one
+//! clock measures when each replica begins to lead and when it stops. The benchmark has a watch of its own for the
+//! Leases. Targets are reported, never asserted: the exit code is 1 only if something could not be measured.
 //!
 //! With `FAILOVER_TRACE=lease-000` it prints each step of that Lease with its time.
 
@@ -79,7 +79,7 @@ async fn main() -> ExitCode {
         eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench failover`");
         return ExitCode::SUCCESS;
     }
-    // Dropping it ends every process that it started, however the run ends.
+    // Dropping the measurement ends every process that it started, however the run ends.
     tokio::select! {
         code = measure(&flags) => code,
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),

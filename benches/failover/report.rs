@@ -42,7 +42,7 @@ impl Report {
         Self { leases, spread_ms, rounds, load_at_start: load(), rows: Vec::new() }
     }
 
-    /// Adds samples to the former ones.
+    /// Adds samples to the earlier ones.
     pub(crate) fn add(&mut self, measure: Measure, samples: impl IntoIterator<Item = f64>) {
         let index = self.rows.iter().position(|row| row.measure.what == measure.what).unwrap_or_else(|| {
             self.rows.push(Row { measure, samples: Vec::new() });

@@ -1,4 +1,4 @@
-//! The cost of Leases at rest, by the API server's audit log.
+//! The cost of Leases at rest, counted in the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

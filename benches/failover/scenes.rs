@@ -89,7 +89,7 @@ pub(crate) async fn crash(stage: &Stage, leases: usize, report: &mut Report) -> 
     close(contests).await
 }
 
-/// The holder stops in order, and two replicas of the same version stand by.
+/// The holder stops gracefully, and two replicas of the same version stand by.
 pub(crate) async fn stop(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("stop").await?;
     let watched = Watched::of(&stage.admin(), &namespace);
@@ -202,14 +202,14 @@ pub(crate) async fn close(contests: Vec<Contest<'_>>) -> Result<()> {
     join_all(contests.into_iter().map(Contest::close)).await.into_iter().collect()
 }
 
-/// When a term that has ended did.
+/// The end of this term, which must have ended.
 fn ended(contest: &Contest<'_>, term: &Term) -> Result<Moment> {
     let terms = contest.terms();
     let ended = terms.iter().find(|other| (&other.name, other.from) == (&term.name, term.from));
     ended.and_then(|term| term.until).context("two lead at once")
 }
 
-/// For how many seconds no replica led.
+/// How many seconds no replica led.
 fn without_holder(terms: &[Term], from: Moment, to: Moment) -> f64 {
     let mut covered = from;
     let mut without = Duration::ZERO;

@@ -24,7 +24,8 @@ const OWN_LEASE: &str = "hustings-controller";
 const CONTROLLERS: [&str; 2] = ["hustings-0", "hustings-1"];
 /// Far longer than any step takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
-/// A pool of connections has one lock: a few pools for hundreds of electors.
+/// How many clients all electors share. A client's pool of connections has one lock, so hundreds of electors need a
+/// few.
 const CLIENTS: usize = 4;
 
 /// Everything that runs.
@@ -59,7 +60,8 @@ impl Stage {
         // It takes a moment until the server serves a new resource.
         let candidates = Api::<ReadCandidate>::all(plane.admin());
         until("LeaseCandidates are not served", async || candidates.list(&ListParams::default()).await).await?;
-        // The server delays the first creations of a new resource by two seconds: this one instead of a measured one.
+        // The server delays the first creations of a new resource by two seconds. Let it delay this one, not a measured
+        // one.
         let first = json!({
             "metadata": {"name": "first"},
             "spec": {"leaseName": "first", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0"},

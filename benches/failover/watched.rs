@@ -36,7 +36,7 @@ struct Seen {
 pub(crate) struct Grant {
     pub(crate) at: Moment,
     pub(crate) electee: String,
-    /// When the record expired that it replaced.
+    /// When the record that it replaced expired.
     pub(crate) expiry: Moment,
 }
 
@@ -106,7 +106,7 @@ impl Watched {
     }
 }
 
-/// With `FAILOVER_TRACE` set to the name of a Lease, or to the beginning of several, prints what is seen of it.
+/// If `FAILOVER_TRACE` is the name of this Lease, or the beginning of the name, prints what the watch observed.
 pub(crate) fn trace(at: Moment, lease: &str, what: impl FnOnce() -> String) {
     static TRACED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("FAILOVER_TRACE").ok());
     if TRACED.as_deref().is_some_and(|traced| lease.starts_with(traced)) {

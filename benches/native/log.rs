@@ -23,7 +23,7 @@ pub(crate) fn change(line: &str) -> Option<(Timestamp, bool)> {
             _ => None,
         };
     }
-    // client-go ends its work as it gives up to renew.
+    // client-go ends its work when it stops trying to renew.
     let leads = line.contains("Successfully acquired lease");
     if !leads && !line.contains("Failed to renew lease") {
         return None;

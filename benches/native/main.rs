@@ -60,7 +60,7 @@ async fn main() -> ExitCode {
         eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench native`");
         return ExitCode::SUCCESS;
     }
-    // Dropping it ends every process that it started, however the run ends.
+    // Dropping the measurement ends every process that it started, however the run ends.
     tokio::select! {
         result = measure(&flags) => match result {
             Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! The replicas of some Leases, and their terms by their own logs.
+//! The replicas of some Leases, and their terms, as their own logs report them.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use serde_json::json;
 use crate::log::{change, log};
 use crate::side::Side;
 
-/// How long a change may take. What takes longer counts as this: Kubernetes' controller was seen never to finish an
-/// election among candidates of one second.
+/// How long a change may take. A change that takes longer counts as this. Kubernetes' controller has been observed
+/// never to finish an election among candidates that were created in the same second.
 pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 
-/// The pause between two questions.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The precision of a creation time.
@@ -27,7 +27,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How long a rest is observed.
 const REST: Duration = Duration::from_mins(1);
 
-/// What stands for some Leases.
+/// The replicas that stand for some Leases.
 pub(crate) struct Stands {
     elections: Vec<Election>,
     /// More arguments of each process of client-go.
@@ -55,7 +55,7 @@ pub(crate) struct Rest {
     pub(crate) changes: Vec<f64>,
 }
 
-/// A term by the replica's own reports.
+/// A term, as the replica itself reported it.
 struct Term {
     name: String,
     from: Timestamp,
@@ -63,7 +63,7 @@ struct Term {
 }
 
 impl Stands {
-    /// So many Leases, for which processes of client-go stand.
+    /// `count` Leases, for which processes of client-go stand.
     pub(crate) fn client_go(prefix: &str, count: usize) -> Self {
         let lease = |number| Election { lease: format!("{prefix}-{number}"), component: None, replicas: Vec::new() };
         Self { elections: (0..count).map(lease).collect(), arguments: Vec::new() }
@@ -80,7 +80,7 @@ impl Stands {
         Self { elections: components.map(lease).into(), arguments: Vec::new() }
     }
 
-    /// The same with one argument more.
+    /// The same with one more argument.
     pub(crate) fn with(mut self, argument: &'static str) -> Self {
         self.arguments.push(argument);
         self
@@ -142,7 +142,7 @@ impl Stands {
         self.led_by("", since).await
     }
 
-    /// The same until a replica begins to lead whose name ends with this.
+    /// The same, until a replica whose name ends with `suffix` begins to lead.
     pub(crate) async fn led_by(&self, suffix: &str, since: &[Timestamp]) -> Vec<f64> {
         let led = self.elections.iter().zip(since).map(async |(election, since)| {
             let begins = async || {
@@ -213,7 +213,7 @@ impl Stands {
         Ok(())
     }
 
-    /// Kills the leader of each Lease that has one, and returns when.
+    /// Kills the leader of each Lease that has one, and returns the times of the kills.
     pub(crate) async fn kill_leaders(&mut self) -> Result<Vec<Timestamp>> {
         let mut killed = Vec::new();
         for election in &mut self.elections {
@@ -232,7 +232,7 @@ impl Stands {
         for election in &mut self.elections {
             let began = Timestamp::now();
             if let Some(replica) = election.leader().await {
-                // A component that is told to stop may exit with 1.
+                // A component that gets SIGTERM may exit with 1.
                 replica.process.stop().await?;
                 replica.gone = Some(Timestamp::now());
             }
@@ -333,7 +333,7 @@ impl Election {
             let mut terms: Vec<Term> = Vec::new();
             for (time, leads) in log(process).lines().filter_map(change) {
                 if leads {
-                    // A replica of tests/clientgo says so itself, and client-go in it says so too.
+                    // Both a replica of tests/clientgo and the client-go in it log the beginning. Count it once.
                     if terms.last().is_some_and(|term| term.until.is_none()) {
                         continue;
                     }

@@ -39,7 +39,7 @@ pub(crate) async fn play(elector: Elector, mut stands: Stands) -> Result<Samples
     add(samples, "2c. at rest: writes per minute and Lease", rest.writes);
     add(samples, "2d. at rest: changes of leader per minute and Lease", rest.changes);
 
-    // Where nobody leads, nobody is asked: such a Lease is no sample.
+    // A Lease without a leader is no sample: there is no holder to ask.
     let has_leader = stands.has_leader();
     let joined = stands.stand(&side, &["older"], "1.35.0").await?;
     let (asked, led) = tokio::join!(stands.asked(&side, &joined), stands.led_by("older", &joined));

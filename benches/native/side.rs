@@ -69,7 +69,7 @@ impl Side {
         Api::namespaced(self.plane.admin(), namespace)
     }
 
-    /// Kills what elects, and starts it again at once.
+    /// Kills the controllers, or the API server that contains them, and starts them again at once.
     pub(crate) async fn restart_controllers(&self) -> Result<()> {
         if self.controllers.is_empty() {
             self.plane.apiserver().kill()?;
@@ -84,7 +84,8 @@ impl Side {
         self.controllers.iter().try_for_each(Process::kill)
     }
 
-    /// Lets the API server reject every update of a Lease in the namespace, or no more. Returns when that is in force.
+    /// Makes the API server reject every update of a Lease in the namespace, or accept them again. Returns when that is
+    /// in force.
     pub(crate) async fn reject_writes(&self, reject: bool) -> Result<()> {
         let policies = Api::<ValidatingAdmissionPolicy>::all(self.plane.admin());
         let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(self.plane.admin());

@@ -1,4 +1,4 @@
-//! A cluster that is there, for `--kubeconfig`.
+//! An existing cluster, for `--kubeconfig`.
 //!
 //! The rule that must hold: the demo leaves the cluster as it found it. Everything is in a namespace of its own, which it
 //! deletes at the end. It installs the CRD only if there is none, and then deletes that, too.

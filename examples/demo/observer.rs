@@ -124,7 +124,7 @@ impl Observer {
         self.facts.subscribe()
     }
 
-    /// Waits until both observers agree that `accepts` holds of the one leader.
+    /// Waits until both observers agree on one leader, whose name satisfies `accepts`.
     pub(crate) async fn agree(&self, limit: Duration, accepts: impl Fn(&str) -> bool) -> Result<String> {
         let mut changes = self.changes();
         let agreed = changes.wait_for(|facts| facts.agreed_leader().is_some_and(&accepts));

@@ -19,7 +19,7 @@ pub(crate) async fn open(show: &Show, stage: &Stage, controller: &str) -> Result
     if has_display {
         let mut command = Command::new("xdg-open");
         command.arg(&url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Without it, the address is on the screen. The browser goes on by itself.
+        // If this fails, the address is still on the screen. The demo does not wait for the browser.
         drop(command.spawn());
     }
     Ok(())

@@ -95,7 +95,7 @@ async fn start_controllers(show: &mut Show, stage: &mut Stage, page: bool) -> Re
     let leading = stage.leading_controller(|_| true).await?;
     show.observed("two controllers", format!("{leading} leads, the other stands by"), None);
     if page {
-        // That of the other one, since the story kills the leading controller.
+        // Open the standby's page, since the story kills the leading controller.
         let standby = if leading == "controller-0" { "controller-1" } else { "controller-0" };
         page::open(show, stage, standby).await?;
     }
@@ -166,7 +166,8 @@ struct Printer {
 }
 
 impl Printer {
-    /// Waits until both observers agree on a leader that `accepts`, and prints their reports meanwhile.
+    /// Waits until both observers agree on a leader whose name satisfies `accepts`. Prints their reports in the
+    /// meantime.
     async fn agreed(&self, show: &Show, stage: &Stage, accepts: impl Fn(&str) -> bool) -> Result<String> {
         let observer = &stage.observer;
         let agreed = tokio::select! {
@@ -177,7 +178,7 @@ impl Printer {
         agreed
     }
 
-    /// Prints the present event, after their former reports.
+    /// Prints an event that happens now, after the observers' earlier reports.
     fn event(&self, show: &Show, stage: &Stage, actor: &str, what: &str) {
         self.print(show, &stage.observer);
         show.event(actor, what);

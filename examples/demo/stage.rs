@@ -1,4 +1,4 @@
-//! The place of the demo: a control plane of its own with the chart in it, or a cluster that is there, and the processes
+//! The place of the demo: a control plane of its own with the chart in it, or an existing cluster, and the processes
 //! that run against it.
 
 use std::collections::BTreeMap;
@@ -135,7 +135,7 @@ impl Stage {
         })
     }
 
-    /// A cluster that is there, with a namespace for the demo, and no process yet. All processes have the rights of the
+    /// An existing cluster, with a namespace for the demo, and no process yet. All processes have the rights of the
     /// user.
     pub(crate) async fn set_in(cluster: &Rc<Cluster>, show: &Show) -> Result<Self> {
         let installed = cluster.installed_controller(show).await?;
@@ -256,7 +256,7 @@ impl Stage {
         self.controllers.remove(name).with_context(|| format!("{name} does not run"))?.kill()
     }
 
-    /// Waits until the controllers' own Lease is held by one that `accepts`, and returns its name.
+    /// Waits until the holder of the controllers' own Lease satisfies `accepts`, and returns its name.
     pub(crate) async fn leading_controller(&self, accepts: impl Fn(&str) -> bool) -> Result<String> {
         let leases: Api<Lease> = Api::namespaced(self.place.admin(), &self.system);
         let held = async {

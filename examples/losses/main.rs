@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     let flags = Flags::parse();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        // Dropping it ends every process that it started.
+        // Dropping the scenes ends every process that they started.
         tokio::select! {
             () = play(&flags) => ExitCode::SUCCESS,
             _ = tokio::signal::ctrl_c() => ExitCode::from(130),

@@ -16,14 +16,14 @@ use crate::stage::{Group, Mode, Stage, Times};
 use crate::table::{self, seconds, times};
 
 const DEFAULT: Times = Times::millis(15_000, 10_000, 2_000);
-/// Half of them elected, half of them direct.
+/// The number of pairs. A controller elects half of them, and half are in direct mode.
 const GROUPS: usize = 10;
-/// How long a server is away before the load balancer turns to the other. With the time until clients notice, this is less
-/// than the renew deadline less two retry periods.
+/// How long a server is unavailable before the load balancer switches to the other. Together with the time until
+/// clients notice, this is less than the renew deadline less two retry periods.
 const FAIL_OVER: Duration = Duration::from_secs(4);
-/// As many more pairs are native.
+/// The number of native pairs, in addition to `GROUPS`.
 const NATIVE_GROUPS: usize = 4;
-/// How often a scene is played at most, until the machine does not stall.
+/// The most times that a scene is played, until the machine does not stall during it.
 const ATTEMPTS: usize = 3;
 const FREEZES: usize = 4;
 const ELECTIONS: usize = 1000;

@@ -1,4 +1,4 @@
-"""Works only while this process leads, beside `hustings sidecar --while-connected`.
+"""Works only while this process leads, according to `hustings sidecar --while-connected`.
 
 The process exits when it no longer leads, and the kubelet starts its container again. The kernel closes the connection
 only after every thread has ended, so no work is left when another replica leads.

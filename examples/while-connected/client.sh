@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Works only while this process leads, beside `hustings sidecar --while-connected`.
+# Works only while this process leads, according to `hustings sidecar --while-connected`.
 #
 # The process exits when it no longer leads, and the kubelet starts its container again. When it is killed as the first
 # process of a container, the kernel kills curl with it. Elsewhere curl ends at the sidecar's next heartbeat.

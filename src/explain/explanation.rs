@@ -25,7 +25,7 @@ pub struct Scene {
     pub observed: Option<Observed>,
     /// Whether the holder renewed the Lease while the process watched.
     pub has_renewed: bool,
-    /// For how long the process watched the Lease.
+    /// How long the process watched the Lease.
     pub watched_for: Duration,
     /// The controllers.
     pub controllers: Controllers,

@@ -1,5 +1,5 @@
-//! Terms while the API server and etcd are away, or one of their replicas is: with short times, and beside all other
-//! tests. `examples/losses` plays every scene with the default timing.
+//! Terms while the API server and etcd, or one of their replicas, are unavailable. The times are short, and all other
+//! tests run at the same time. `examples/losses` plays every scene with the default timing.
 //!
 //! The longest test of the binary is here. Tests begin in the order of their names, so this room is named to begin early.
 

@@ -1,4 +1,4 @@
-//! Objects that the API server accepts and no client should write, beside elections that must be unaffected.
+//! Objects that the API server accepts and no client should write, alongside elections that they must not affect.
 
 mod corpus;
 mod elections;

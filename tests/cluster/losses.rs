@@ -1,5 +1,5 @@
-//! Terms while real processes are killed and frozen: with short times, and beside all other tests. `examples/losses` plays
-//! every scene with the default timing.
+//! Terms while real processes are killed and frozen. The times are short, and all other tests run at the same time.
+//! `examples/losses` plays every scene with the default timing.
 
 mod adding;
 mod clocks;
@@ -24,9 +24,9 @@ use self::lockset::{Gap, Lockset, Protection};
 use self::stage::{Group, Mode, Stage, Times};
 use crate::replica::{assert_one_awake_at_a_time, until};
 
-/// Ends while its holder is frozen, or the API server is away.
+/// A term with these times ends while its holder is frozen, or while the API server is unavailable.
 pub(crate) const HASTY: Times = Times::millis(5_000, 4_000, 500);
-/// Outlasts a machine that stalls for a moment, and is short enough to wait for its expiry.
+/// A lease with these times outlasts a short stall of the machine, and is short enough to wait for its expiry.
 const BRIEF: Times = Times::millis(10_000, 8_000, 500);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +57,7 @@ async fn no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed
     join(join_all(freezes), join_all(kills)).await;
 }
 
-/// How often a holder could not renew in time, because it was frozen or because the machine was too busy.
+/// How many times a holder could not renew in time, because it was frozen or because the machine was too busy.
 fn lapses(group: &Group) -> usize {
     group.log().matches("no renewal succeeded in time").count()
 }

@@ -1,6 +1,6 @@
 //! The dashboard and the alerts of the chart, on a real Prometheus that scrapes a real controller.
 //!
-//! Debian's package `prometheus` brings the programs. Without them the test skips itself and prints the reason.
+//! Debian's package `prometheus` provides the programs. Without them, the test skips itself and prints the reason.
 
 mod prometheus;
 

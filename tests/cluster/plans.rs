@@ -1,4 +1,5 @@
-//! A few plans of three scenarios, others in each run. `cargo run --release -p hustings-plans --example plans` runs all.
+//! A few plans of three scenarios, different ones in each run. `cargo run --release -p hustings-plans --example plans`
+//! runs all.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! `docs/protocol.md` is complete: a program in another language, written from that page only, takes part in elections
-//! beside the library. The page names tests that exist.
+//! together with the library. The page names tests that exist.
 
 mod faults;
 mod peers;

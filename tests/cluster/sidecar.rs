@@ -1,4 +1,4 @@
-//! `hustings sidecar`, as the program beside it, a load balancer and a Service use it.
+//! `hustings sidecar`, as its program, a load balancer and a Service use it.
 
 mod answers;
 mod beside;

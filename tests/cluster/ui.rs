@@ -1,4 +1,4 @@
-//! The page `/ui` in a real browser: what it shows against the API, and what it does not let through.
+//! The page `/ui` in a real browser: whether it shows what the API shows, and what it keeps out.
 
 mod address;
 mod browser;
@@ -36,7 +36,7 @@ impl<'a> Served<'a> {
         Self::start_with(world, port, &["--admin-address", &format!("127.0.0.1:{port}")])
     }
 
-    /// A controller with these flags, of which one makes it listen on `port`.
+    /// A controller with these flags, one of which makes it listen on `port`.
     fn start_with(world: &'a World, port: u16, flags: &[&str]) -> Self {
         let mut command = Command::new(binary());
         command.args(["controller", "--log-format", "json"]).args(flags);

@@ -1,4 +1,4 @@
-//! One Lease and its replicas, all with one library. Each reports here when it begins and ends to lead.
+//! One Lease and its replicas, all with one library. Each reports here when it begins to lead and when it stops.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Stops a replica in order, and returns when it reported the end of its term.
+    /// Stops a replica gracefully, and returns when it reported the end of its term.
     pub(super) async fn stop(&mut self, name: &str) -> Result<Instant> {
         let replica = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
         timeout(LIMIT, replica.stop()).await.with_context(|| format!("{name} does not stop"))??;
@@ -170,7 +170,7 @@ impl Contest<'_> {
         Ok(last.at)
     }
 
-    /// Kills a replica, and returns when. The API server does not learn of it.
+    /// Kills a replica, and returns the time of the kill. The API server is not notified.
     pub(super) fn kill(&mut self, name: &str) -> Result<Instant> {
         let replica = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
         let killed_at = Instant::now();
@@ -225,7 +225,7 @@ impl Replica {
     }
 }
 
-/// The replica that reported last that it leads, and has not reported the end.
+/// Of the replicas that have not reported the end of their term, the last one to report that it leads.
 fn leader<'said>(said: &'said [Said], former: Option<&str>) -> Option<&'said Said> {
     let last = |name: &str| said.iter().rfind(|said| said.name == name);
     said.iter().rfind(|said| {

@@ -1,4 +1,4 @@
-//! Tests of what Pods and Nodes read as, and of the limit on reads.
+//! Tests of how Pods and Nodes are parsed, and of the limit on reads.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -97,7 +97,7 @@ fn held(lease: &str, holder: &str, candidates: &[&str]) -> Shown {
     (lease.to_owned(), LeaseState::Held, Some(holder.to_owned()), candidates)
 }
 
-/// Runs `script` beside `status --watch` of one Lease or of all. The script gets each output.
+/// Runs `script` together with `status --watch` of one Lease or of all. The script gets each output.
 async fn watched(lease: Option<&str>, server: &Server, script: impl AsyncFnOnce(mpsc::UnboundedReceiver<Vec<Shown>>)) {
     let (cluster, _) = cluster({
         let server = server.clone();

@@ -34,7 +34,7 @@ async fn a_dry_run_of_each_act_reports_what_would_happen_and_writes_nothing() {
     assert_eq!(scene.world.holder(LEASE).await.as_deref(), Some("a"));
 }
 
-/// The dry run of this act has a forecast that begins so.
+/// Checks that the dry run of this act forecasts a sentence that starts with `beginning`.
 async fn forecasts(scene: &Scene, arguments: &[&str], beginning: &str) {
     let writes = Writes::of(scene).await;
     let done = writes.run(&[arguments, &["--dry-run", "-o", "json"]].concat()).await;

@@ -1,5 +1,5 @@
-//! The Lease is transferred forth and back between real processes that work: the leader adds numbers to a set, without any
-//! other protection than the order of the hand-over. No two lead at once, and no acknowledged number is lost.
+//! The Lease is transferred back and forth between real processes that work: the leader adds numbers to a set, with no
+//! protection other than the order of the hand-over. No two lead at once, and no acknowledged number is lost.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The chart's role `hustings-operator` grants exactly what the commands use. The test lets each command occur, and compares
 //! the API server's audit log with the role in both directions.
 //!
-//! It ignores reviews of the own user, which every authenticated user may create, and the right to create `acts`, which
-//! only the chart's admission policies ask for.
+//! It ignores the reviews by which a user asks about itself, which every authenticated user may create. It also ignores
+//! the right to create `acts`, which only the chart's admission policies ask for.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use super::{LEASE, Scene};
 use crate::controller::support::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_act_that_makes_no_sense_is_refused_with_the_way_out_and_writes_nothing() {
+async fn an_act_that_makes_no_sense_is_refused_with_a_hint_and_writes_nothing() {
     let scene = Scene::new("acts-refused", &[("web-0", "1.31.0"), ("web-1", "1.32.0")]).await;
     let spec = json!({ "leaseName": "other", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
     scene.world.stand("db-0", spec).await;
@@ -39,7 +39,7 @@ async fn an_act_that_makes_no_sense_is_refused_with_the_way_out_and_writes_nothi
 async fn a_transfer_that_does_not_happen_in_time_has_an_exit_code_of_its_own() {
     let scene = Scene::new("acts-timeout", &[("a", "1.32.0"), ("b", "1.32.0")]).await;
     scene.world.patch_lease(LEASE, json!({ "metadata": { "annotations": { "hustings.io/hold": "works" } } })).await;
-    // The controller keeps to the pause, so the pin does not happen.
+    // The controller respects the pause, so the pin does not happen.
     let done = scene.run(&["pin", LEASE, "--to", "b", "--for", "1h", "--wait", "--timeout", "1s"]).await;
     assert_eq!(done.code(), 4, "{}", done.said());
     assert!(done.said().contains("it has not happened yet: a holds the Lease"), "{}", done.said());

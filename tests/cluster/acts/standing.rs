@@ -18,7 +18,7 @@ async fn a_pause_withdraws_nothing_from_the_holder_and_keeps_a_better_candidate_
     assert_eq!(scene.world.holder(LEASE).await.as_deref(), Some("a"));
     let status = scene.run(&["status", LEASE]).await.said();
     assert!(status.contains("  hold       works\n  until      ") && status.contains("  asked by   "), "{status}");
-    // The end passes.
+    // The end of the pause passes.
     scene.done(&["pause", LEASE, "--for", "2s", "--reason", "shorter"]).await;
     scene.world.led_by(LEASE, "b").await;
     eventually("the controller removes both annotations", || async {

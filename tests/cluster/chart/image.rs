@@ -47,8 +47,8 @@ pub(super) fn image(name: &str) -> Image {
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         let source = fs::canonicalize(source).unwrap();
         if fs::hard_link(&source, &copy).is_err() {
-            // In a separate process. A child that another thread starts in this moment inherits every file that this
-            // process has open for writing, and such a file cannot be executed.
+            // Copy in a separate process. A child that another thread starts at this moment inherits every file that
+            // this process has open for writing, and such a file cannot be executed.
             assert!(Command::new("cp").args([source, copy]).status().unwrap().success());
         }
     }

@@ -30,11 +30,11 @@ const WAITING: f64 = 50.0;
 /// Each webhook costs the server 10 s. Together they take longer than a lease.
 const WEBHOOKS: usize = 3;
 
-/// For how long the holder must renew while the server is overloaded: longer than its lease.
+/// How long the holder must renew while the server is overloaded: longer than its lease.
 const OVERLOADED_SECONDS: i64 = 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_the_flow_schema_elections_go_on_while_other_accounts_overload_the_server() {
+async fn with_the_flow_schema_elections_continue_while_other_accounts_overload_the_server() {
     let stage = Stage::new(&["--set", "flowSchema.enabled=true"]).await;
     let flood = stage.flood().await;
     let [holder, standby] = &stage.replicas;
@@ -65,7 +65,7 @@ async fn without_the_flow_schema_the_same_load_costs_the_holder_its_term() {
     drop(flood);
 }
 
-/// A small API server, a controller and two replicas, of which the first leads.
+/// A small API server, a controller and two replicas, the first of which leads.
 struct Stage {
     plane: ControlPlane,
     namespace: String,

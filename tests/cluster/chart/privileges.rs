@@ -1,7 +1,8 @@
 //! The chart grants the controllers exactly the rights that they use. The test lets every kind of request occur, and
 //! compares the API server's audit log with the roles in both directions.
 //!
-//! It ignores reviews of the own rights (SelfSubjectAccessReview), which every authenticated user may create.
+//! It ignores the reviews by which a user asks for its own rights (SelfSubjectAccessReview), which every authenticated
+//! user may create.
 
 use std::collections::BTreeSet;
 

@@ -189,7 +189,8 @@ fn native_election_reads_the_lease_of_kubernetes_controller_and_only_a_stand_in_
     let lease = r#"0.resourceNames: "leader-election-controller""#;
     let expected = [r#"0.apiGroups: "coordination.k8s.io""#, lease, r#"0.resources: "leases""#, r#"0.verbs: "get""#];
     assert_eq!(rules(&added), expected);
-    // Beside this Role, its binding, the flag, and the rights on native candidates in the watched namespace.
+    // Nothing else is added but this Role, its binding, the flag, and the rights on native candidates in the watched
+    // namespace.
     let known =
         [role, "RoleBinding kube-system/hustings-controller-native", "Role a/hustings-controller rules.4.", CONTAINER];
     let unknown: Vec<_> = added.iter().filter(|line| !known.iter().any(|known| line.starts_with(known))).collect();

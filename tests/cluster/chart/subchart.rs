@@ -1,5 +1,5 @@
-//! The chart as a subchart, and beside a second release of itself: names, labels and selectors are distinct, and each
-//! controller elects in its own namespaces.
+//! The chart as a subchart, and together with a second release of itself: names, labels and selectors are distinct, and
+//! each controller elects in its own namespaces.
 
 use std::collections::BTreeSet;
 use std::fs;

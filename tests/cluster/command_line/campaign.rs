@@ -116,7 +116,7 @@ async fn holder_whose_output_has_no_reader_gives_the_lease_up() {
 }
 
 #[tokio::test]
-async fn holder_whose_log_has_no_reader_continues_and_ends_in_order() {
+async fn holder_whose_log_has_no_reader_continues_and_stops_gracefully() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("unlogged").await.unwrap();
     let mut command = Command::from(campaign(&plane.kubeconfig(), &namespace, "work", "one", &DIRECT));
@@ -135,7 +135,7 @@ async fn holder_whose_log_has_no_reader_continues_and_ends_in_order() {
 }
 
 #[tokio::test]
-async fn closed_terminal_ends_it_in_order_except_under_nohup() {
+async fn closed_terminal_stops_it_gracefully_except_under_nohup() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
     // As a terminal starts it, also if these tests themselves run under `nohup`; then as `nohup` starts it.

@@ -103,7 +103,7 @@ async fn a_group_in_direct_mode_is_explained_without_a_controller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_explained_is_an_error_with_the_way_out() {
+async fn input_that_cannot_be_explained_is_an_error_with_a_hint() {
     let world = World::new("explain-errors").await;
     let leader = replica(&world, "web-0", &["--direct"]);
     leader.says("leading", 0).await;

@@ -14,7 +14,7 @@ const LEASE: &str = "web";
 const QUICK: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_tells_who_held_the_lease_and_how_each_term_ended() {
+async fn a_history_shows_who_held_the_lease_and_how_each_term_ended() {
     let world = World::new("history").await;
     let _controller = world.controller_with(&["--settling=0s"]).await.ready().await;
     let newer = replica(&world, "newer", &["--binary-version=1.32.0", "--emulation-version=1.32.0"]);
@@ -59,7 +59,7 @@ async fn a_history_tells_who_held_the_lease_and_how_each_term_ended() {
     }
     assert!(!said(&table).contains('\u{1b}'), "no terminal, no styles");
 
-    // Without the annotation, events still tell who led.
+    // Without the annotation, events still show which replica led.
     world.patch_lease(LEASE, json!({ "metadata": { "annotations": { "hustings.io/history": "nonsense" } } })).await;
     eventually("events tell of every holder", || async {
         let history = json(&world).await;
@@ -91,7 +91,7 @@ async fn replicas_in_direct_mode_record_the_term_before_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_no_history_is_an_error_with_the_way_out() {
+async fn input_without_a_history_is_an_error_with_a_hint() {
     let world = World::new("history-errors").await;
     let leader = replica(&world, "web-0", &["--direct"]);
     leader.says("leading", 0).await;

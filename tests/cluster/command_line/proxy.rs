@@ -19,7 +19,7 @@ use tokio::{
 use super::said;
 use crate::replica::{Replica, hustings};
 
-/// At this address no proxy listens.
+/// An address on which no proxy listens.
 const NO_PROXY_HERE: &str = "http://localhost:1";
 
 /// A proxy that serves CONNECT to one address only, and counts its connections.

@@ -245,7 +245,7 @@ async fn watch_prints_only_changes_until_it_is_interrupted() {
         rows.map(|holder| holder.as_str().unwrap_or("nobody").to_owned()).collect()
     };
     until("it shows the Lease", log, async || (!holders().is_empty()).then_some(())).await;
-    // Some reads later the expiry is nearer. That is no change.
+    // Some reads later, the Lease expires sooner. That is not a change.
     tokio::time::sleep(Duration::from_secs(3)).await;
     world.patch("work", json!({"spec": {"holderIdentity": "b"}})).await;
     until("it shows the change", log, async || (holders().len() > 1).then_some(())).await;

@@ -1,4 +1,4 @@
-//! `hustings status` where there is much: pages instead of one list, and watches instead of lists each second.
+//! `hustings status` in a large cluster: pages instead of one list, and watches instead of a list every second.
 
 use futures::StreamExt as _;
 use hustings_controlplane::{AuditEvent, ControlPlane};

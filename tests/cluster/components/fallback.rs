@@ -1,4 +1,5 @@
-//! The controllers go away for good, and come back. Elections continue with the rights that every component has.
+//! No controller runs for a long time, and then one starts again. Elections continue with the rights that every
+//! component has.
 
 use hustings_controlplane::ControlPlane;
 use jiff::Timestamp;
@@ -29,8 +30,8 @@ async fn candidates_elect_among_themselves_only_while_there_is_no_controller() {
     let held = lease(&plane, &namespace, "web").await;
     assert_eq!(held["spec"]["holderIdentity"], "second");
 
-    // A second crash: still only the candidates elect.
-    // This one does not crash, and holds the Lease until the controllers are back.
+    // A second crash: still only the candidates elect. `third` does not crash, and holds the Lease until the controller
+    // runs again.
     let third = start("third", "1.3.0", &["--lease-duration=60s", "--renew-deadline=50s", "--retry-period=500ms"]);
     third.says("observed", 0).await;
     second.process.kill().unwrap();

@@ -1,5 +1,5 @@
-//! A holder that is frozen past its lease and resumes beside its successor never reports that it leads. It first reports
-//! that it does not.
+//! A holder that is frozen past its lease, and resumes while its successor leads, never reports that it leads. It first
+//! reports that it does not.
 
 use jiff::Timestamp;
 
@@ -31,7 +31,7 @@ async fn a_resumed_holder_reports_first_that_its_term_is_over() {
         let thawed = until("it reports something", || first.log(), async || first.lines().into_iter().nth(awake)).await;
         assert_eq!(thawed.event, "stopped", "{mode}\n{}", first.log());
 
-        // It stands again, and is elected in its turn.
+        // It stands again, and is elected when the second one stops.
         assert!(second.process.stop().await.unwrap().success(), "{}", second.log());
         first.says("leading", 1).await;
         let [former, latter] = first.terms().try_into().unwrap();

@@ -29,7 +29,7 @@ pub(super) struct Silent {
 }
 
 #[tokio::test]
-async fn client_go_and_direct_mode_succeed_each_other_in_order_and_after_crashes() {
+async fn client_go_and_direct_mode_succeed_each_other_after_stops_and_after_crashes() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("mixed").await.unwrap();
     let mut silent = Silent::default();

@@ -41,7 +41,7 @@ async fn the_replica_of_the_default_revision_takes_over_and_the_one_before_has_s
     says(&stable, "leading", 2).await;
 }
 
-/// Waits until it has printed this so many times.
+/// Waits until the process has printed `word` this many times.
 async fn says(process: &Process, word: &str, times: usize) {
     let log = || std::fs::read_to_string(process.log()).unwrap();
     let said = async || {

@@ -24,7 +24,8 @@ async fn each_point_is_exported_by_one_replica_and_a_release_loses_none() {
     exports(&first, 4, "").await;
     let second = start("second", "");
 
-    // The API server is away for longer than a lease. No replica leads, and the last leader fails open and reports that.
+    // The API server is down for longer than a lease. No replica leads, and the last leader fails open and reports
+    // that.
     plane.apiserver().kill().unwrap();
     exports(&first, 4, ", maybe not alone").await;
     assert!(exported(&second, "").is_empty(), "it has never led");

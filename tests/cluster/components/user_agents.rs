@@ -48,7 +48,7 @@ async fn every_request_of_each_command_and_of_the_library_names_its_program() {
 
     let agents = async || {
         let agents = agents(&plane);
-        // Events come last, and reviews of the own rights first.
+        // Each program first reviews its own rights, and last publishes events.
         let is_whole = |user: &str, resources: &[&str]| {
             let asked = agents.iter().filter(|((by, _), _)| by == user).flat_map(|(_, resources)| resources);
             let asked: BTreeSet<_> = asked.map(String::as_str).collect();

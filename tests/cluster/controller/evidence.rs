@@ -102,7 +102,7 @@ async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
     world.published("Normal", note).await;
     let counted = controller.metric(r#"hustings_evidence_silence_seconds_count{cause="container-terminated"}"#).await;
     assert!(counted > 0.5, "{counted}");
-    // For how long nobody led. The record of the new term begins only when the former lease would have ended.
+    // The time without a leader. The record of the new term begins only when the former lease would have ended.
     let history = history(&world).await;
     let gap = history["terms"][0]["gapSeconds"].as_f64().unwrap_or_else(|| panic!("{history}"));
     assert!(gap > 0.0 && gap < f64::from(LEASE_SECONDS), "{history}");
@@ -150,7 +150,7 @@ async fn set_ready(nodes: &Api<Node>, name: &str, ready: &str) {
     nodes.patch_status(name, &PatchParams::default(), &status).await.unwrap();
 }
 
-/// The controller has learned how often the holder renews.
+/// Waits until the holder has renewed, so that the controller can know the renewal interval.
 pub(super) async fn renews(world: &World) {
     eventually("the holder renews", || async {
         let record = world.lease("web").await.ok_or("no lease")?.record;

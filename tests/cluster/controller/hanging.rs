@@ -29,8 +29,8 @@ struct Webhook {
     _connection: TcpStream,
 }
 
-/// Lease writes and pings that hang in one namespace, or statuses alone, do not stop elections in another namespace. All
-/// three runs go on at the same time, so that a busy machine affects each equally.
+/// Lease writes and pings that hang in one namespace, or statuses alone, do not stop elections in another namespace.
+/// All three runs happen at the same time, so that a busy machine affects each equally.
 #[tokio::test]
 async fn a_webhook_that_never_answers_in_one_namespace_delays_no_failover_of_another() {
     let (undisturbed, all, statuses) = tokio::join!(
@@ -43,8 +43,8 @@ async fn a_webhook_that_never_answers_in_one_namespace_delays_no_failover_of_ano
     assert!(statuses < undisturbed + TOLERANCE, "{statuses:?}, undisturbed {undisturbed:?}");
 }
 
-/// How long a namespace has no holder after a crash, beside a namespace whose writes of these resources hang. Requests of
-/// the named kind reach their deadline.
+/// How long a namespace has no holder after a crash, while the writes of these resources hang in another namespace.
+/// Requests of the named kind reach their deadline.
 async fn failover(name: &str, hanging: Option<(&str, &str)>) -> Duration {
     let (world, hostile) = (World::new(name).await, World::new(name).await);
     let both = format!("{},{}", world.namespace, hostile.namespace);

@@ -1,5 +1,5 @@
-//! Native candidates, those of `coordination.k8s.io`, by client-go's own electors, beside a kube-apiserver that elects
-//! none of them and beside one that does.
+//! Native candidates, those of `coordination.k8s.io`. client-go's own electors create them. Some kube-apiservers here
+//! elect them, and some do not.
 
 use std::ops::Deref;
 use std::process::Command;
@@ -65,7 +65,7 @@ impl<Plane: Deref<Target = ControlPlane>> World<Plane> {
         Api::namespaced_with(self.client.clone(), &self.namespace, &ApiResource::from_gvk(&kind))
     }
 
-    /// Waits until the holder has renewed three times more, and checks that it stays the holder meanwhile.
+    /// Waits until the holder has renewed three more times, and checks that it stays the holder until then.
     pub(super) async fn stays_with(&self, lease: &str, holder: &str) {
         for _ in 0..3 {
             let before = self.led_by(lease, holder).await.record.renew_time;
@@ -220,7 +220,7 @@ async fn a_native_holder_stays_while_its_api_is_not_served_and_other_elections_g
     assert_eq!(lease.record.transitions, 1, "{:?}", lease.record);
 }
 
-/// Waits until the controller watches so many native candidates.
+/// Waits until the controller watches this many native candidates.
 async fn watches(controller: &Controller, count: u32) {
     eventually("the watch shows what is served", || async {
         let watched = controller.metric(r#"hustings_watched_objects{resource="native-leasecandidates"}"#).await;

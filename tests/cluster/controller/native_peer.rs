@@ -21,8 +21,8 @@ struct Life {
 }
 
 impl NativePeer {
-    /// A candidate whose object exists. `yields` says whether it releases the Lease as soon as it is asked to; client-go
-    /// takes its renew deadline for that.
+    /// A candidate whose object exists. `yields` says whether it releases the Lease as soon as it is asked to;
+    /// client-go does so only at its renew deadline.
     pub(super) fn live(candidates: Api<ReadNativeCandidate>, lease: &str, name: &str, yields: bool) -> Self {
         let namespace = candidates.namespace().expect("native candidates have a namespace");
         let life = Life {

@@ -1,4 +1,4 @@
-//! Several controllers, of which one elects.
+//! Several controllers, one of which elects.
 
 use serde_json::json;
 
@@ -62,8 +62,8 @@ async fn the_own_lease_is_never_elected_even_with_candidates() {
     let world = World::new("replicas-own").await;
     let controller = world.controller_in_pod("controller-0").await.ready().await;
     controller.leads().await;
-    // The holder of the own Lease has a candidate, and a better one exists. For any other Lease the controller would ask
-    // the holder to hand over.
+    // The holder of the controllers' own Lease has a candidate, and a better one exists. For any other Lease, the
+    // controller would ask the holder to hand over.
     let own = "hustings-controller";
     let spec = json!({ "leaseName": own, "binaryVersion": "2.0.0", "emulationVersion": "2.0.0" });
     world.stand("controller-0", spec).await;

@@ -119,7 +119,7 @@ async fn without_the_right_to_write_leases_another_controller_takes_over_and_wit
     world.led_by("other", &other.name).await;
     assert!(first.logged("grant the verb patch on leases.coordination.k8s.io").is_some());
 
-    // The second controller stops and leaves the own Lease to the first, which may write it only later.
+    // The second controller stops and leaves the controllers' own Lease to the first, which may write it only later.
     assert!(second.process.stop().await.unwrap().success());
     withhold(&world, "first", None).await;
     let first = first.ready().await;

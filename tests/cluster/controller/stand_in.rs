@@ -1,4 +1,4 @@
-//! The control plane that tests share in which the feature gate is on, and Hustings elects native candidates in place of
+//! A shared control plane in which the feature gate is on, and Hustings elects native candidates in place of
 //! kube-apiserver. One controller elects in every namespace. No test changes either.
 
 use hustings_controlplane::{ControlPlane, NativeElection, Shared};

@@ -47,7 +47,7 @@ async fn strange_native_candidates_stop_no_election_of_client_go() {
     for (name, spec) in accepted {
         assert_eq!(world.create_native(name, spec).await, 201, "{name}");
     }
-    // The server keeps others away: an election meets them only in its transcripts.
+    // The server rejects these. Only the transcripts show what an election does with them.
     for (name, spec) in [
         ("no-versions", json!({ "leaseName": LEASE, "strategy": "OldestEmulationVersion" })),
         ("no-strategy", json!({ "leaseName": LEASE, "binaryVersion": "1.0.0" })),

@@ -1,4 +1,4 @@
-//! The tests of Kubernetes' built-in controller by native candidates: see `docs/verification/upstream.md`. Here the
+//! The tests of Kubernetes' built-in controller, with native candidates: see `docs/verification/upstream.md`. Here the
 //! integration tests run with client-go's own electors. The controllers of I7 and I8 have namespaces of their own.
 
 mod cases;
@@ -127,7 +127,7 @@ async fn i7(world: &Native) {
     assert!(world.native().get_opt("i7-slow").await.unwrap().is_some(), "it answers its pings");
 }
 
-/// A controller that may not write its Lease is followed by another, and follows that one in its turn.
+/// If a controller may not write its own Lease, another takes over, and later the first takes over from that one.
 async fn i8(world: &Native) {
     let world = world.beside("upstream-transfer").await;
     let first = native_controller(&world, "first").await;

@@ -121,7 +121,7 @@ pub(crate) fn fenced(name: &str, mark: Option<&str>) -> ConfigMap {
     serde_json::from_value(json!({ "metadata": metadata })).unwrap()
 }
 
-/// A patch of some data under a mark; without one it leaves that of the last writer.
+/// A patch of some data under a mark; without a mark, it keeps the mark of the last writer.
 pub(crate) fn patch(mark: Option<&str>, data: &str) -> Patch<Value> {
     let metadata = mark.map(|mark| json!({"annotations": {"hustings.io/fence": mark}}));
     Patch::Merge(json!({"metadata": metadata.unwrap_or_else(|| json!({})), "data": {"data": data}}))

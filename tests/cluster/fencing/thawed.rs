@@ -1,4 +1,4 @@
-//! A holder that was frozen past its lease, and writes on when it resumes.
+//! A holder that was frozen past its lease, and keeps writing when it resumes.
 
 use hustings_client::Fence;
 use hustings_controlplane::Process;

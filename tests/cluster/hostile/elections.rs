@@ -1,13 +1,16 @@
-//! Twenty ordinary elections, with hostile objects beside and within them.
+//! Twenty ordinary elections, with hostile objects alongside and within them.
 //!
 //! Half of the Leases lose their holders while a better candidate joins for each of the others. "Not delayed" means L1
 //! and L2. Once faults have stopped, a live candidate leads within 50 s, and one that is better than the holder within
 //! 70 s. This test cannot prevent one fault, a busy machine. A probe counts as such a fault if its write is not
 //! answered, and reported by a watch, within a second.
 //!
-//! `HOSTILE_OBJECTS` (60, generated of each kind, beside those by hand), `HOSTILE_ROUNDS` (1) and `HOSTILE_CHURN` (50
-//! writes a second) make it larger, and `HOSTILE_MEGABYTES` (0) adds Leases whose holders have a name of a megabyte; from
-//! two rounds on a round without a hostile object is measured, too.
+//! These variables make the test larger:
+//!
+//! - `HOSTILE_OBJECTS` (60): the generated objects of each kind, in addition to the hand-written ones
+//! - `HOSTILE_ROUNDS` (1): with two or more, a round without hostile objects is measured, too
+//! - `HOSTILE_CHURN` (50): the writes per second
+//! - `HOSTILE_MEGABYTES` (0): the Leases whose holders have a name of a megabyte
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

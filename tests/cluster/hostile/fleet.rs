@@ -32,7 +32,7 @@ impl Fleet {
                 let elector = elections.builder(lease).identity(format!("v{version}")).binary_version(&version);
                 let campaign = elector.build().unwrap().start();
                 leaderships.push(campaign.leadership());
-                // Dropping it would stop it in order.
+                // Dropping it would stop it gracefully.
                 std::mem::forget(campaign);
             }
             leaderships

@@ -133,14 +133,15 @@ fn change(hostile: &[Path], ordinary: &[String], number: u64, rng: &mut StdRng) 
         json!({ "metadata": { "labels": { "example.com/churn": number.to_string(), names::ENROLLED_LABEL: enrolled } } })
     };
     if rng.random_bool(0.3) {
-        // A client that may write the Lease and removes its label makes every controller measure the expiry anew.
+        // A client that may write the Lease and removes its label makes every controller measure the expiry from the
+        // start.
         let patch = json!({ "metadata": { "labels": { "example.com/churn": number.to_string() } } });
         return Change::Patch(ordinary.choose(rng).unwrap().clone(), patch);
     }
     let target = hostile.choose(rng).unwrap();
     let has_strategy = !target.object["spec"]["strategy"].is_null();
     let body = match (target.kind, rng.random_range(0..5)) {
-        // A candidate that asks for another strategy, and is created anew without end, keeps its Lease on hold.
+        // A candidate that asks for another strategy, and is created again and again, keeps its Lease on hold.
         (_, 0) if !(target.is_rival && has_strategy) => return Change::Replace(target.clone()),
         // Only an answer proves that a candidate lives.
         (Kind::Candidate, 1) if !target.is_rival => {

@@ -1,4 +1,5 @@
-//! Whether the machine lets the API server answer and its watches report in time: the one fault that these tests cannot switch off.
+//! Measures whether the machine lets the API server answer, and its watches report, in time. A machine that does not is
+//! the one fault that these tests cannot switch off.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +17,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::corpus::Kind;
 use super::load::{send, url};
 
-/// A write that takes longer until it is answered and seen by a watch is a fault: an election makes several requests, one
-/// after the other, and a candidate learns of its grant by a watch.
+/// A write is slow if it takes longer than this until it is answered and a watch reports it. Slow writes are a fault:
+/// an election makes several requests, one after the other, and a candidate learns of its grant by a watch.
 const SLOW: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long the watch may take before the next write.
@@ -75,7 +76,7 @@ impl Probe {
         if met.sent.is_some_and(|sent| sent.elapsed() > SLOW) { Some(Instant::now()) } else { met.last }
     }
 
-    /// How many were.
+    /// How many writes were slow.
     pub(super) fn slow(&self) -> u64 {
         lock(&self.met).slow
     }

@@ -1,4 +1,4 @@
-//! Candidates that follow the protocol and delay the elections of ordinary Leases most.
+//! Candidates that follow the protocol, and delay the elections of ordinary Leases as much as it allows.
 
 use std::time::Duration;
 

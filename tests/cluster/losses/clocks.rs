@@ -29,7 +29,7 @@ pub(crate) fn obstacle() -> Option<String> {
     }
 }
 
-/// A replica in direct mode, in a time namespace of its own or not.
+/// A replica in direct mode, with or without a time namespace of its own.
 pub(crate) fn start(
     plane: &ControlPlane,
     kubeconfig: &Path,

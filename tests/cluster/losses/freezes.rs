@@ -1,4 +1,4 @@
-//! Holders that are frozen past their lease and resume beside their successor, and holders that are killed.
+//! Holders that are frozen past their lease and resume while their successor leads, and holders that are killed.
 //!
 //! No two awake replicas lead at once: a resumed holder first reports that its term is over.
 

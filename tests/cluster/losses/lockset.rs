@@ -24,7 +24,7 @@ use crate::replica::until;
 /// What a leader does before it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub(crate) enum Protection {
-    /// Nothing: it works until it learns that its term is over.
+    /// Nothing: it works until it observes that its term is over.
     TermOnly,
     /// It checks `is_leader()` right before.
     Flag,
@@ -54,7 +54,7 @@ pub(crate) struct Outcome {
     pub(crate) lost: usize,
     /// Writes that the process, the gate or the server rejected.
     pub(crate) refused: usize,
-    /// How often a number of an earlier term follows one of a later term in the set.
+    /// How many times a number of an earlier term follows one of a later term in the set.
     pub(crate) late: usize,
     /// The terms with numbers in the set.
     pub(crate) terms: usize,
@@ -108,7 +108,7 @@ impl Lockset {
         Self { plane }
     }
 
-    /// One process loses the Lease with a write in this gap, and another adds meanwhile.
+    /// One process loses the Lease with a write in this gap. Another adds before that write continues.
     pub(crate) async fn force(&self, protection: Protection, gap: Gap) -> Outcome {
         let arena = self.arena(protection).await;
         let file = |name: &str| self.plane.folder().join(format!("{}-{name}", arena.namespace));

@@ -12,7 +12,7 @@ use kube::Api;
 use super::stage::{Stage, Times, between};
 use crate::replica::{Replica, Term, until};
 
-/// For so long, a holder of client-go that is not renewed believes that it still leads: its renew deadline, and a request.
+/// How long a holder of client-go that cannot renew still believes that it leads: its renew deadline and one request.
 const OVERLAP: Duration = Duration::from_secs(15);
 
 /// Two replicas of client-go that stand for one Lease.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::stage::{Group, Mode, Stage, Times, between};
 use crate::replica::{Replica, assert_one_at_a_time};
 
-/// The process that goes away, and for how long.
+/// The process that becomes unavailable, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outage {
     /// etcd is frozen (SIGSTOP), and resumes.

@@ -1,5 +1,5 @@
-//! Three members of etcd and two API servers, of which one at a time dies, freezes, or is cut off, while holders lead.
-//! That must end no term of a healthy holder.
+//! Three members of etcd and two API servers. One at a time dies, freezes, or is cut off, while holders lead. That must
+//! end no term of a healthy holder.
 //!
 //! Clients use server 0, and server 0 uses member 0. Where the fault cuts that path, the load balancer sends them to
 //! server 1 a while later, like one that checks health every few seconds.
@@ -38,7 +38,7 @@ pub(crate) enum Fault {
     Frozen(Part),
     /// It is cut off: a server from etcd, and a member from the other members.
     CutOff(Part),
-    /// The load balancer leads clients to the other server. Their open connections stay, or become stale.
+    /// The load balancer switches clients to the other server. Their open connections stay, or become stale.
     Switched(Option<Stale>),
     /// The leadership of etcd moves to this member.
     LeaderMoved(usize),
@@ -51,7 +51,7 @@ pub(crate) enum Part {
     Member(usize),
 }
 
-/// Every part by every fault.
+/// Every fault of every part.
 pub(crate) fn all() -> Vec<Scene> {
     let parts = [Part::Server(0), Part::Server(1), Part::Member(0), Part::Member(1), Part::Member(2)];
     let faults = parts.into_iter().flat_map(|part| [Fault::Killed(part), Fault::Frozen(part), Fault::CutOff(part)]);
@@ -179,8 +179,8 @@ async fn served(plane: &ControlPlane) {
     until("clients have a server", String::new, async || read(&client).await).await;
 }
 
-/// The longest time without an answered read while a scene is played. So the scene knows a machine that stalls from a lost
-/// term.
+/// The longest time without an answered read while a scene is played. It distinguishes a machine that stalls from a
+/// lost term.
 async fn longest_silence(plane: &ControlPlane, scene: impl Future<Output = ()>) -> Duration {
     let client = plane.admin();
     let (mut longest, mut answered) = (Duration::ZERO, Instant::now());

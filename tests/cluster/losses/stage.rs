@@ -68,8 +68,8 @@ impl Times {
         ]
     }
 
-    /// A shorter outage ends no term. Up to a jittered retry period has passed between the last renewal and the outage, and
-    /// as much may pass from its end to the next renewal.
+    /// An outage shorter than this ends no term. Up to one jittered retry period passes between the last renewal and
+    /// the outage, and as much from its end to the next renewal.
     pub(crate) fn harmless(self) -> Duration {
         self.deadline.saturating_sub(self.retry.mul_f64(2.0 * 1.2))
     }
@@ -105,7 +105,7 @@ impl Stage {
         ];
         let namespace = plane.create_namespace("losses").await.unwrap();
         let kubeconfig = candidate_account(&plane, &namespace, "web").await;
-        // A load balancer that fails over without a word leaves connections that never answer.
+        // A load balancer that fails over silently leaves connections that never answer.
         let mut config = plane.config();
         config.read_timeout = Some(ANSWER_LIMIT);
         let admin = Client::try_from(config).unwrap();
@@ -124,7 +124,7 @@ impl Stage {
         Group { mode, times, lease: lease.to_owned(), replicas: [first, start("b")] }
     }
 
-    /// One replica more for a Lease.
+    /// One more replica for a Lease.
     fn campaign(&self, lease: &str, name: &str, mode: Mode, times: Times) -> Command {
         let mode: &[&str] = match mode {
             Mode::Elected => &["--binary-version=1.0.0", "--fallback=false"],

@@ -44,7 +44,7 @@ impl Wire {
             let owed = Arc::clone(&owed);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    // An API server that is away refuses connections, and so does this.
+                    // An API server that is not running refuses connections, and so does the wire.
                     let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { continue };
                     tokio::spawn(carry(client, server, is_held.clone(), Arc::clone(&owed)));
                 }

@@ -1,4 +1,4 @@
-//! The chart's roles, a controller, and the program of `tests/python` beside `hustings campaign`.
+//! The chart's roles, a controller, and both the program of `tests/python` and `hustings campaign`.
 
 use std::{
     path::{Path, PathBuf},
@@ -32,7 +32,7 @@ impl<'a> Election<'a> {
         Self { server, ..self }
     }
 
-    /// A replica of the library that crashes cost 10 s.
+    /// A replica with the library. Its crash costs 10 s.
     pub(super) fn rust(&self, name: &str, binary: &str, emulation: &str) -> Replica {
         let versions = ["--binary-version", binary, "--emulation-version", emulation];
         let times = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];

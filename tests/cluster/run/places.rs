@@ -74,7 +74,7 @@ async fn on_a_terminal_orphans_are_reaped_and_leftover_processes_are_killed() {
 }
 
 #[tokio::test]
-async fn closed_terminal_ends_both_in_order_although_the_log_has_no_reader() {
+async fn closed_terminal_stops_both_gracefully_although_the_log_has_no_reader() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
     let received = plane.folder().join(&namespace);

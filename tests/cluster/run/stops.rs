@@ -8,7 +8,7 @@ use super::support::{LEASE_DURATION, Wrapper, children, holder, number, prefer, 
 use crate::replica::{lease, until};
 
 #[tokio::test]
-async fn hand_over_waits_for_a_command_that_stops_slowly_and_the_lease_is_renewed_meanwhile() {
+async fn hand_over_waits_for_a_command_that_stops_slowly_while_the_lease_is_renewed() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hand-over").await.unwrap();
     // Slower than the lease duration.

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use crate::replica::{hustings, json_lines, lease, until};
 
-/// Without a controller, and with times that a machine which stalls for a moment does not use up. The validity ends four
-/// seconds before the Lease.
+/// Without a controller, and with times that outlast a short stall of the machine. The validity ends four seconds
+/// before the Lease.
 pub(crate) const DIRECT: [&str; 4] =
     ["--direct", "--lease-duration=20s", "--renew-deadline=16s", "--retry-period=300ms"];
 
@@ -81,7 +81,7 @@ impl Wrapper {
         objects.filter(|line| line["time"].is_f64()).collect()
     }
 
-    /// Waits for its command's line about `event` after the first `after` of them.
+    /// Waits for the next line of its command about `event`, after the first `after` such lines.
     pub(crate) async fn says(&self, event: &str, after: usize) -> Value {
         let found = || self.lines().into_iter().filter(|line| line["event"] == event).nth(after);
         until(&format!("{}'s command {event}", self.name), || self.log(), async || found()).await

@@ -15,7 +15,7 @@ use crate::times::{is_candidate, percentiles};
 const REPLICAS: usize = 3;
 const KILLS: usize = 50;
 
-/// Reports that it leads as its first act, and goes on until it is killed. No other program takes the time.
+/// Reports that it leads as its first act, and continues until it is killed. The shell itself reads the clock.
 const COMMAND: &str = r#"LC_ALL=C; echo "{\"event\":\"begins\",\"pid\":$$,\"time\":$EPOCHREALTIME}"; exec sleep 86400"#;
 
 /// One control plane, a controller, and replicas with the default timing.

@@ -74,7 +74,7 @@ async fn a_port_in_use_is_reported_before_the_replica_stands() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_closes_ends_it_in_order() {
+async fn a_closed_terminal_stops_it_gracefully() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
     let sidecar = command(&plane.kubeconfig(), &namespace, "one", &DIRECT);

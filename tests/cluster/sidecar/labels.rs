@@ -108,7 +108,7 @@ async fn a_static_pod_is_labelled_by_its_name() {
     until("the label is on", || one.log(), async || (stage.selected().await == ["one"]).then_some(())).await;
 }
 
-/// The program may go on after the end of the sidecar's container, which must not be evidence that nobody works.
+/// The program may continue after the end of the sidecar's container. That end must not be evidence of a dead holder.
 #[tokio::test]
 async fn the_term_of_a_sidecar_names_no_container() {
     let plane = shared().await.unwrap();

@@ -1,5 +1,5 @@
-//! Many Leases. The figures depend on the machine, so the test prints them. It fails only if the page stands still for
-//! seconds each time: a busy machine may hold up one attempt, and a page that blocks is slow in all of them.
+//! Many Leases. The figures depend on the machine, so the test prints them. It fails only if the page blocks for
+//! seconds in every attempt: a busy machine may delay one attempt, but a page that blocks is slow in all of them.
 
 use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -15,10 +15,10 @@ const LEASES: usize = 1_000;
 const CHANGED: usize = 200;
 const ATTEMPTS: usize = 3;
 
-/// How long the page may stand still, in milliseconds. It needs a small part of that.
+/// How long the page may block, in milliseconds. It needs a small part of that.
 const LIMIT_MS: f64 = 2_000.0;
 
-/// What the page needed, in milliseconds.
+/// How long the page took, in milliseconds.
 #[derive(Debug)]
 struct Figures {
     /// The longest task while it loaded.

@@ -1,4 +1,4 @@
-//! What the page says is wrong with a Lease, and why its holder leads, against what the API says.
+//! Compares the problems of a Lease, and the reason why its holder leads, on the page and in the API.
 
 use std::process::Command;
 
@@ -110,7 +110,8 @@ async fn reported(world: &World, lease: &str, reason: &str) -> String {
     .unwrap()
 }
 
-/// The place of the holder among its candidates, and what decides it: the last sentence that `hustings explain` says of it.
+/// The place of the holder among its candidates, and the criterion that decides it: the last sentence of `hustings
+/// explain` about the holder.
 async fn place(world: &World, lease: &str) -> String {
     let mut command = Command::new(binary());
     command.args(["explain", lease, "--watch-for=0s", "--output=json", "--namespace", &world.namespace]);

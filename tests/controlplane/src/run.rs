@@ -21,10 +21,10 @@ use anyhow::{Context, Result};
 
 use crate::{process::Process, tools::scratch};
 
-/// The script of the guardian. Arguments: the process group, the folder. A line on the pipe tells it to keep the logs.
-/// SIGKILL also ends processes that are stopped. It always removes the folder `data`, which holds tens of megabytes
-/// without diagnostic value, such as etcd's data. A script `cleanup` in the folder removes what the processes left
-/// elsewhere.
+/// The script of the guardian. Arguments: the process group, the folder. After a line on the pipe, it keeps the logs.
+/// SIGKILL also ends processes that are stopped. The guardian always removes the folder `data`, which holds tens of
+/// megabytes without diagnostic value, such as etcd's data. A script `cleanup` in the folder removes what the processes
+/// left elsewhere.
 const GUARDIAN: &str = r#"
 trap '' INT TERM HUP
 keep=

@@ -1,8 +1,8 @@
 //! Builds etcd, the components of Kubernetes, kubectl, helm and a replica on client-go from their Go modules.
 //!
 //! After `git clone`, the tests must run with only Rust and Go, and without an image registry. So they build the
-//! binaries at first use, from the modules in the folders beside `src/` and in `tests/clientgo/`, whose contents go.sum
-//! pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
+//! binaries at first use, from the modules in the folders next to `src/` and in `tests/clientgo/`, whose contents
+//! go.sum pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
 //! build it once.
 
 use std::{

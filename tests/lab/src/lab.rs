@@ -178,7 +178,7 @@ impl Lab {
     /// Runs all events until `until_micros`.
     ///
     /// # Panics
-    /// Panics after `most_events` events: a process never comes to rest.
+    /// Panics after `most_events` events, since a process then never stops acting.
     pub fn run_until(&mut self, until_micros: i64, most_events: usize) {
         for _ in 0..most_events {
             let Some((&(at, _), _)) = self.queue.first_key_value() else { break };

@@ -19,7 +19,7 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    /// Since when the process is frozen, if it is.
+    /// When the process was frozen, if it is frozen now.
     frozen_at: Option<Instant>,
     /// How long it was frozen before.
     frozen_for: Duration,

@@ -51,7 +51,7 @@ pub struct Machine {
     balancer: Balancer,
     /// Its clocks.
     pub clock: WorldClock,
-    /// Since when it has been healthy, if it is.
+    /// When it became healthy, if it is healthy now.
     well_since: Option<Instant>,
     /// It has had no fault so far.
     is_untouched: bool,

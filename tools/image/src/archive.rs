@@ -60,7 +60,7 @@ impl Blob {
         format!("blobs/sha256/{}", self.hash())
     }
 
-    /// What refers to it.
+    /// The descriptor that refers to the blob.
     pub(crate) fn descriptor(&self, media_type: &str) -> Value {
         json!({"mediaType": media_type, "digest": self.digest(), "size": self.0.len()})
     }

@@ -1,5 +1,5 @@
-//! The table tests of the built-in controller by native objects: R1 to R10 are those of one step, C1 to C5 those of the
-//! running controller. All cases are played at once. Versions and ages of times are those upstream.
+//! The table tests of the built-in controller, with native objects. R1 to R10 test one step, and C1 to C5 the running
+//! controller. All cases are played at once. The versions and the ages of times are the same as upstream.
 
 use futures::future::join_all;
 use hustings_client::api::{MicroTime, NativeVersion, ReadLease, ReadNativeCandidate};
@@ -36,7 +36,7 @@ enum Start {
     Empty,
     /// Held by the first candidate.
     Held,
-    /// Held by a process without a candidate. Its last renewal is so many seconds old.
+    /// Held by a process without a candidate. Its last renewal is this many seconds old.
     Foreign(i64),
 }
 
@@ -145,8 +145,8 @@ impl Case {
         self
     }
 
-    /// Creates the objects, lets the processes live, and waits for the end. Returns the Lease as it was created, and the
-    /// candidates, which live on.
+    /// Creates the objects, lets the processes live, and waits for the end. Returns the Lease as it was created, and
+    /// the candidates, which stay alive.
     async fn play(&self, world: &World, controller: &Controller) -> (Option<ReadLease>, Vec<Standing>) {
         let created = self.create_lease(world).await;
         let mut standing = Vec::new();
@@ -233,7 +233,7 @@ impl Case {
         }
     }
 
-    /// Waits until the Lease has such a record.
+    /// Waits until the record of the Lease satisfies `is_reached`.
     async fn reaches(&self, world: &World, is_reached: impl Fn(&LeaseRecord) -> bool) -> ReadLease {
         eventually(&format!("{} ends", self.name), || async {
             let lease = world.lease(self.name).await.ok_or("no lease")?;
@@ -310,7 +310,7 @@ fn native(record: &LeaseRecord) -> (Option<&str>, Option<&str>) {
     (record.native.strategy.as_deref(), record.native.preferred_holder.as_deref())
 }
 
-/// The time so many seconds ago.
+/// The time `seconds` ago.
 fn ago(seconds: i64) -> MicroTime {
     MicroTime(WireTime::from_micros(SystemClock.wall().as_micros() - seconds * 1_000_000))
 }

@@ -19,7 +19,7 @@ use crate::replica::{lease, token, until};
 
 const FILES: [&str; 4] = ["client.py", "client.go", "client.js", "client.sh"];
 
-/// The command of the example `file`, which takes a sidecar for frozen after `silence`.
+/// The command of the example `file`, which treats a sidecar as frozen after `silence`.
 fn command(file: &str, sidecar: SocketAddr, silence: Duration) -> Command {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/while-connected").join(file);
     let (sidecar, silence) = (format!("http://{sidecar}"), silence.as_secs());

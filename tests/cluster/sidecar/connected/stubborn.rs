@@ -49,7 +49,7 @@ async fn a_client_that_ignores_stopping_lets_the_lease_expire_and_keeps_its_side
 }
 
 #[tokio::test]
-async fn a_sidecar_that_stops_waits_for_its_client_in_vain_and_lets_the_lease_expire() {
+async fn a_stopping_sidecar_whose_client_does_not_close_lets_the_lease_expire() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("in-vain").await.unwrap();
     let one = Sidecar::start(&plane, &namespace, "one", &SHORT).await;

@@ -18,7 +18,7 @@ use crate::times::{is_candidate, percentiles};
 const REPLICAS: usize = 3;
 const KILLS: usize = 50;
 
-/// Which client is told that it leads, and when.
+/// Which client gets `leading`, and when.
 type Leading = (usize, Instant);
 
 /// One control plane, a controller, and three replicas with the default timing.

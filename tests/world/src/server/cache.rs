@@ -23,7 +23,7 @@ struct State {
     lags: Lags,
     /// The version with which it began: no watch can resume from an earlier one.
     began_with: u64,
-    /// Since when it has been healthy; `None` if it had no fault yet.
+    /// When it last became healthy; `None` if it has had no fault yet.
     well_since: Option<Instant>,
     /// Cancelled at the next restart.
     incarnation: CancellationToken,

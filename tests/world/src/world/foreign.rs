@@ -1,7 +1,7 @@
 //! A foreign elector, which behaves like client-go's: it has no candidate, claims the Lease by name when it is free,
 //! and ignores sessions.
 //!
-//! It keeps the premise for standing beside Hustings' electors: it never claims a Lease on which a process may rely.
+//! It keeps the premise for standing alongside Hustings' electors: it never claims a Lease on which a process may rely.
 //! Its requests take no time and its clock is exact, so it leads for exactly its deadline.
 //!
 //! It ends its term if a policy reverts its renewal. client-go would continue to lead, although no other process could

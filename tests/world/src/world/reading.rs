@@ -82,7 +82,7 @@ impl World {
             field_now.checker.violations.push(violation);
         }
         if record.is_given_up() && field_now.foreign.is_some() {
-            // The next check of the foreign elector is scheduled anew.
+            // Replace the scheduled check of the foreign elector by a new one.
             self.acts.retain(|(_, act)| *act != Act::Foreign { field });
             self.acts.push((Instant::now(), Act::Foreign { field }));
         }
