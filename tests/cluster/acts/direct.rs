@@ -23,7 +23,7 @@ async fn a_transfer_and_a_pause_work_without_a_controller_and_other_acts_are_ref
     for (arguments, message) in [
         (&["transfer", LEASE][..], "no list of replicas to choose from"),
         (&["pin", LEASE, "--to", "a", "--for", "1h"], "the Lease has no candidates"),
-        (&["pause", LEASE, "--for", "1h"], "no controller ends a pause there"),
+        (&["pause", LEASE, "--for", "1h"], "so no controller can end the pause"),
     ] {
         let refused = run(arguments).await;
         assert_eq!(refused.code(), 3, "{}", refused.said());

@@ -191,7 +191,8 @@ impl<'w> Stage<'w> {
             if body.contains("without effect") { Err(body) } else { Ok(()) }
         })
         .await;
-        assert!(self.campaign.leadership().is_leader());
+        eventually("it leads", async || self.campaign.leadership().is_leader().then_some(()).ok_or("it does not"))
+            .await;
     }
 }
 
