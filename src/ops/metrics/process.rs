@@ -105,10 +105,13 @@ mod tests {
         assert!(usage.resident_bytes > 1 << 20 && usage.resident_bytes < usage.virtual_bytes);
         assert!(usage.open_fds >= 3 && usage.max_fds.is_none_or(|max| max >= 3));
         let opened = std::fs::File::open("/dev/null").unwrap();
-        // Other tests in this process open and close files at the same time, hence the margin.
-        let files: Vec<_> = (0..200).map(|_| opened.try_clone().unwrap()).collect();
-        assert!(Usage::read().unwrap().open_fds > usage.open_fds + 100);
-        drop(files);
+        // Other tests in this process open and close files at the same time.
+        let counts_files = || {
+            let before = Usage::read().unwrap().open_fds;
+            let _files: Vec<_> = (0..200).map(|_| opened.try_clone().unwrap()).collect();
+            Usage::read().unwrap().open_fds > before + 100
+        };
+        assert!((0..100).any(|_| counts_files()));
         // The files above have cost the kernel's time as well.
         let stat = || std::fs::read_to_string("/proc/self/stat").unwrap();
         let ticks = |stat: &str| -> u64 {
