@@ -151,10 +151,12 @@ pub fn scoped_native(client: Client, namespace: Option<&str>, version: NativeVer
     }
 }
 
-/// An error with the server's message and code. kube's own error prints the whole `Status` object.
+/// An error with the server's message and code. kube's own error prints the whole `Status` object, and repeats the cause
+/// of a request that got no answer.
 pub fn api_error(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.code),
+        kube::Error::Service(cause) => anyhow::Error::from_boxed(cause),
         error => error.into(),
     }
 }
@@ -224,7 +226,12 @@ mod tests {
             assert_eq!(hint.is_some(), expected.is_some(), "{explained:#}");
             assert!(hint.unwrap_or_default().contains(expected.unwrap_or_default()), "{hint:?}");
         }
-        assert_eq!(format!("{:#}", cluster.explain("cannot read", api(500))), "cannot read: refused (500)");
+        for (error, expected) in [
+            (api(500), "cannot read: refused (500)"),
+            (kube::Error::Service("no route".into()), "cannot read: no route"),
+        ] {
+            assert_eq!(format!("{:#}", cluster.explain("cannot read", error)), expected);
+        }
     }
 
     #[tokio::test]

@@ -152,7 +152,7 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     fs::write(&kubeconfig, NOBODY.replace("https://127.0.0.1:1", &server)).unwrap();
     let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
     let stderr = format!(
-        "error: cannot list LeaseCandidates\n  caused by: ServiceError: no answer within 15 s\n\
+        "error: cannot list LeaseCandidates\n  caused by: no answer within 15 s\n\
          hint: check that {server} is reachable from here, or choose another --kubeconfig or --context\n"
     );
     assert_eq!(String::from_utf8_lossy(&output.stderr), stderr);
