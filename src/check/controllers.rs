@@ -157,8 +157,7 @@ fn grants(missing: &[Missing], purpose: Purpose) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::check::report::Verdict;
-    use crate::cli::Task;
-    use crate::cli::testing::configuration;
+    use crate::cli::testing::controller;
     use crate::cluster::testing::{cluster, silent_cluster};
 
     fn installation(chart: &str, available: i32) -> Installation {
@@ -172,15 +171,6 @@ mod tests {
             image: None,
             config: Err(String::new()),
         }
-    }
-
-    fn controller_config(flags: &str) -> Config {
-        let line = format!("hustings controller {flags}");
-        let config = configuration(line.split_whitespace(), |cli, mistakes| {
-            let Task::Controller(flags) = cli.task else { panic!("{line}") };
-            flags.read(mistakes)
-        });
-        config.unwrap()
     }
 
     #[tokio::test]
@@ -206,7 +196,7 @@ mod tests {
             ("--native", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
             ("--native --native-stand-in", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
         ] {
-            let config = controller_config(flags);
+            let config = controller(flags).unwrap();
             let findings = permissions(&cluster.leases, &installation("1.0.0", 2), &config).await;
             let found: Vec<_> = findings.iter().map(|finding| (finding.check, finding.verdict)).collect();
             assert_eq!(found, expected, "{findings:?}");
@@ -221,7 +211,7 @@ mod tests {
             ("--leader-elect=false", None),
         ] {
             let (cluster, requests) = cluster(|_| None);
-            let installation = Installation { config: Ok(controller_config(flags)), ..installation("1.0.0", 2) };
+            let installation = Installation { config: Ok(controller(flags).unwrap()), ..installation("1.0.0", 2) };
             of_installation(&cluster.leases, &installation).await;
             let requests = requests.lock().unwrap();
             let read =
@@ -240,7 +230,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_about_controllers_that_is_not_answered_ends_in_time() {
-        let config = || Config { own_lease: None, ..controller_config("") };
+        let config = || Config { own_lease: None, ..controller("").unwrap() };
         let installation = Installation { config: Ok(config()), ..installation("9.9.9", 2) };
         let findings = of_installation(&silent_cluster(|_| None).leases, &installation).await;
         let found: Vec<_> = findings.iter().map(|finding| (finding.check, finding.message.as_str())).collect();

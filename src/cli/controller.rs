@@ -148,8 +148,7 @@ fn lease_limit(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Task;
-    use crate::cli::testing::{assert_mistakes, configuration};
+    use crate::cli::testing::{assert_mistakes, controller as read};
 
     #[test]
     fn namespaces_are_a_list_without_repetition_and_without_kube_node_lease() {
@@ -157,14 +156,6 @@ mod tests {
         assert_eq!(Namespaces::read(""), Ok(Namespaces(Vec::new())));
         assert!(Namespaces::read("a,kube-node-lease").is_err());
         assert!(Namespaces::read("A").is_err());
-    }
-
-    fn read(flags: &str) -> Result<Config, String> {
-        let line = format!("hustings controller {flags}");
-        configuration(line.split_whitespace(), |cli, mistakes| {
-            let Task::Controller(flags) = cli.task else { panic!("{line}") };
-            flags.read(mistakes)
-        })
     }
 
     #[test]

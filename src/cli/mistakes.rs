@@ -67,24 +67,15 @@ impl Mistakes {
     /// Fails with all mistakes.
     pub fn check<T>(read: impl FnOnce(&mut Self) -> Option<T>) -> Result<T, Hinted> {
         let mut mistakes = Self::default();
-        let config = read(&mut mistakes);
-        mistakes.accept(config)
+        match read(&mut mistakes) {
+            Some(config) if mistakes.is_empty() => Ok(config),
+            _ => Err(mistakes.into_error()),
+        }
     }
 
     /// Adds a mistake in `flag`, such as `--lease`, or in a positional argument, such as `COMMAND`.
     pub fn add(&mut self, flag: &str, reason: impl AsRef<str>) {
         self.0.push(format!("{flag}: {}", reason.as_ref()));
-    }
-
-    /// Returns the configuration, if there are no mistakes.
-    ///
-    /// # Errors
-    /// Fails with all mistakes.
-    pub fn accept<T>(self, config: Option<T>) -> Result<T, Hinted> {
-        match config {
-            Some(config) if self.is_empty() => Ok(config),
-            _ => Err(self.into_error()),
-        }
     }
 
     fn is_empty(&self) -> bool {

@@ -54,9 +54,7 @@ mod tests {
         {
             let line = format!("hustings status {flags}");
             let Task::Status(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { panic!("{line}") };
-            let mut mistakes = Mistakes::default();
-            let config = flags.read(&mut mistakes);
-            assert_eq!(mistakes.accept(config).is_ok(), is_accepted, "{line}");
+            assert_eq!(Mistakes::check(|mistakes| flags.read(mistakes)).is_ok(), is_accepted, "{line}");
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::fmt::Debug;
 
-use super::Cli;
 use super::mistakes::{Mistakes, parse};
+use super::{Cli, Task};
+use crate::controller::Config;
 
 /// The configuration that `read` makes of a parsed command line, or all mistakes.
 pub(crate) fn configuration<'a, T>(
@@ -12,6 +13,15 @@ pub(crate) fn configuration<'a, T>(
 ) -> Result<T, String> {
     let cli = parse(words.into_iter().map(Into::into)).map_err(|error| format!("{error:?}"))?;
     Mistakes::check(|mistakes| read(cli, mistakes)).map_err(|error| error.to_string())
+}
+
+/// The configuration of a controller with these flags, or all mistakes.
+pub(crate) fn controller(flags: &str) -> Result<Config, String> {
+    let line = format!("hustings controller {flags}");
+    configuration(line.split_whitespace(), |cli, mistakes| {
+        let Task::Controller(flags) = cli.task else { panic!("{line}") };
+        flags.read(mistakes)
+    })
 }
 
 /// Checks that each command line is rejected with its mistake.

@@ -49,11 +49,9 @@ mod tests {
         renew_deadline_millis: u64,
         retry_period_millis: u64,
     ) -> Result<Timing, String> {
-        let mut mistakes = Mistakes::default();
-        let millis = Duration::from_millis;
-        let deadline = millis(renew_deadline_millis);
-        let timing = timing("own-", lease_duration_seconds, deadline, millis(retry_period_millis), &mut mistakes);
-        mistakes.accept(timing).map_err(|error| error.to_string())
+        let [deadline, period] = [renew_deadline_millis, retry_period_millis].map(Duration::from_millis);
+        let timing = Mistakes::check(|mistakes| timing("own-", lease_duration_seconds, deadline, period, mistakes));
+        timing.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -83,9 +81,7 @@ mod tests {
             (Durations { request_timeout: Duration::ZERO, ..good }, "renew-deadline"),
             (Durations { stop_grace: Duration::ZERO, ..good }, "stop-grace"),
         ] {
-            let mut mistakes = Mistakes::default();
-            let timing = valid("own-", durations, &mut mistakes);
-            let error = mistakes.accept(timing).unwrap_err().to_string();
+            let error = Mistakes::check(|mistakes| valid("own-", durations, mistakes)).unwrap_err().to_string();
             assert!(error.contains(&format!("\n  --own-{flag}: ")), "{error}");
         }
     }

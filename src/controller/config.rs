@@ -105,13 +105,11 @@ pub struct Surroundings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Mistakes, Task, parse};
+    use crate::cli::testing::controller;
 
     #[test]
     fn each_flag_of_an_election_takes_effect() {
-        let line = "hustings controller --settling=3s --candidate-validity=7m --evidence-pods --evidence-nodes";
-        let Task::Controller(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { panic!("{line}") };
-        let config = flags.read(&mut Mistakes::default()).unwrap();
+        let config = controller("--settling=3s --candidate-validity=7m --evidence-pods --evidence-nodes").unwrap();
         let election::Config { settling, validity, evidence, .. } = config.election();
         assert_eq!((settling, validity), (Duration::from_secs(3), Duration::from_mins(7)));
         assert!(evidence.pods && evidence.nodes);

@@ -225,9 +225,6 @@ mod tests {
             ("--watch-namespaces=shop,n --evidence-pods", true, true),
             ("--watch-namespaces=shop", false, false),
         ] {
-            let line = format!("hustings controller {flags}");
-            let cli = crate::cli::parse(line.split_whitespace().map(Into::into)).unwrap();
-            let crate::cli::Task::Controller(flags) = cli.task else { panic!("{line}") };
             let installation = Installation {
                 namespace: "system".to_owned(),
                 name: "hustings".to_owned(),
@@ -236,15 +233,15 @@ mod tests {
                 available: 1,
                 chart: None,
                 image: None,
-                config: Ok(flags.read(&mut crate::cli::Mistakes::default()).unwrap()),
+                config: Ok(crate::cli::testing::controller(flags).unwrap()),
             };
-            let Controller { place, available, flags } = installed(&cluster, installation);
+            let Controller { place, available, flags: read } = installed(&cluster, installation);
             assert_eq!((&*place, available), ("Deployment hustings in namespace system", Some((1, 2))));
-            let flags = flags.unwrap();
+            let read = read.unwrap();
             assert_eq!(
-                (flags.elects_here, flags.elects_native, flags.evidence),
+                (read.elects_here, read.elects_native, read.evidence),
                 (elects_here, false, evidence),
-                "{line}"
+                "{flags}"
             );
         }
     }

@@ -33,9 +33,7 @@ fn simulated_upgrades_match_their_data_files() {
                 words.push("web".to_owned());
             }
             let Task::Rollout(flags) = parse(words.iter().map(Into::into)).unwrap().task else { unreachable!() };
-            let mut mistakes = Mistakes::default();
-            let config = flags.read(&mut mistakes);
-            let config = mistakes.accept(config).unwrap();
+            let config = Mistakes::check(|mistakes| flags.read(mistakes)).unwrap();
             let group = config.lease.is_some().then(|| {
                 let lease = input.get("lease").cloned().map(|mut lease| {
                     lease["metadata"]["name"] = json!("web");
@@ -82,9 +80,7 @@ fn a_hundred_replicas_are_simulated_and_no_more() {
     let read = |replicas: &str| {
         let line = format!("hustings rollout --from=1.35 --to=1.36 --replicas={replicas}");
         let Task::Rollout(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { unreachable!() };
-        let mut mistakes = Mistakes::default();
-        let config = flags.read(&mut mistakes);
-        mistakes.accept(config).unwrap()
+        Mistakes::check(|mistakes| flags.read(mistakes)).unwrap()
     };
     assert_eq!(upgrade(&read("100"), None, WALL).unwrap().group.replicas.len(), 100);
     let beyond = Config { replicas: Some(101), ..read("100") };

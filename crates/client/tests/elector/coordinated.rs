@@ -126,10 +126,6 @@ async fn a_grant_to_another_is_left_alone() -> Result<()> {
     Ok(())
 }
 
-fn start(builder: ElectorBuilder<Coordinated>) -> Result<Campaign> {
-    Ok(builder.build()?.start())
-}
-
 #[tokio::test]
 async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Result<()> {
     let stage = Stage::with_candidates("namesakes").await?;
@@ -154,6 +150,10 @@ async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Res
     grant(&stage, "a").await?;
     leads(&second.leadership()).await?;
     Ok(())
+}
+
+fn start(builder: ElectorBuilder<Coordinated>) -> Result<Campaign> {
+    Ok(builder.build()?.start())
 }
 
 /// Starts an elector, and waits for its candidate.
