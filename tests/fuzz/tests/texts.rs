@@ -212,33 +212,35 @@ fn read(command: &str, flags: &[&str], texts: &[String], tail: &[&str]) {
 fn judge(arguments: impl Iterator<Item = OsString>) {
     let rejected = match cli::parse(arguments) {
         Ok(Cli { global, task }) => {
-            let mut mistakes = Mistakes::default();
             let log = global.log();
-            match task {
-                Task::Controller(flags) => drop(flags.read(&mut mistakes)),
-                Task::Campaign(flags) => drop(flags.read(&mut mistakes)),
-                Task::Run(flags) => drop(flags.read(log, &mut mistakes)),
-                Task::Sidecar(flags) => drop(flags.read(&mut mistakes)),
-                Task::Status(flags) => drop(flags.read(&mut mistakes)),
-                Task::Rollout(flags) => drop(flags.read(&mut mistakes)),
-                Task::Pause(flags) => drop(flags.read(&mut mistakes)),
-                Task::Pin(flags) => drop(flags.read(&mut mistakes)),
-                Task::Exclude(flags) => drop(flags.read(&mut mistakes)),
-                Task::Transfer(flags) => drop(flags.read()),
-                Task::Resume(_)
-                | Task::Unpin(_)
-                | Task::Include(_)
-                | Task::Crds
-                | Task::Check(_)
-                | Task::Explain(_)
-                | Task::History(_)
-                | Task::Completion(_)
-                | Task::Complete(_)
-                | Task::CopyBinary(_)
-                | Task::Wrapped(_)
-                | Task::Guardian(_) => {}
-            }
-            mistakes.accept(Some(())).err()
+            Mistakes::check(|mistakes| {
+                match task {
+                    Task::Controller(flags) => drop(flags.read(mistakes)),
+                    Task::Campaign(flags) => drop(flags.read(mistakes)),
+                    Task::Run(flags) => drop(flags.read(log, mistakes)),
+                    Task::Sidecar(flags) => drop(flags.read(mistakes)),
+                    Task::Status(flags) => drop(flags.read(mistakes)),
+                    Task::Rollout(flags) => drop(flags.read(mistakes)),
+                    Task::Pause(flags) => drop(flags.read(mistakes)),
+                    Task::Pin(flags) => drop(flags.read(mistakes)),
+                    Task::Exclude(flags) => drop(flags.read(mistakes)),
+                    Task::Transfer(flags) => drop(flags.read()),
+                    Task::Resume(_)
+                    | Task::Unpin(_)
+                    | Task::Include(_)
+                    | Task::Crds
+                    | Task::Check(_)
+                    | Task::Explain(_)
+                    | Task::History(_)
+                    | Task::Completion(_)
+                    | Task::Complete(_)
+                    | Task::CopyBinary(_)
+                    | Task::Wrapped(_)
+                    | Task::Guardian(_) => {}
+                }
+                Some(())
+            })
+            .err()
         }
         // clap reports it by itself.
         Err(Unparsed::ByClap(_)) => None,
