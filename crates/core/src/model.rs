@@ -11,6 +11,7 @@ mod expiry;
 mod history;
 mod hold;
 mod lease;
+mod lease_acts;
 mod lease_view;
 mod lease_write;
 mod missing;
