@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::{Answer, Failure, Store, Versions};
 use crate::clock::Clock;
-use crate::testing::tokio_clock::TokioClock;
+use crate::clock::tokio_clock::TokioClock;
 
 /// A store of Leases and candidates for tests. Clones are handles to the same store.
 #[derive(Clone)]
