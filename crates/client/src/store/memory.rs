@@ -14,7 +14,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::watch;
 
-use super::{Answer, Failure, Store, Versions};
+use super::contract::{Answer, Store, Versions};
+use super::failure::Failure;
 use crate::clock::Clock;
 use crate::clock::tokio_clock::TokioClock;
 
