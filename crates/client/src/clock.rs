@@ -3,6 +3,8 @@
 //! The clock that measures the validity of a term counts the time of a suspension, but timers stop during a suspension.
 //! So code never relies on a timer alone: it reads the clock again.
 
+pub(crate) mod tokio_clock;
+
 use std::sync::Arc;
 use std::time::Duration;
 

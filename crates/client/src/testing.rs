@@ -49,7 +49,6 @@
 mod hand_clock;
 #[cfg(test)]
 mod log;
-pub(crate) mod tokio_clock;
 
 use http::Uri;
 use hyper::rt::{Read, Write};
@@ -61,8 +60,8 @@ use tower::{BoxError, Service};
 pub(crate) use hand_clock::HandClock;
 #[cfg(test)]
 pub(crate) use log::Log;
-pub use tokio_clock::TokioClock;
 
+pub use crate::clock::tokio_clock::TokioClock;
 use crate::store::connections;
 use crate::store::kubernetes::lease_config;
 pub use crate::store::memory::MemoryStore;

@@ -37,7 +37,7 @@ pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation
 pub use timers::Timer;
 
 use candidate::Candidate;
-use claim::Claiming;
+use claim::{Fallback, Preference};
 use failure_pause::{FailurePause, Sign};
 use lease_history::LeaseHistory;
 use lifecycle::Lifecycle;
@@ -58,7 +58,8 @@ pub struct Elector {
     lease: LeaseHistory,
     /// `None` in direct mode.
     candidate: Option<Candidate>,
-    claim: Claiming,
+    fallback: Fallback,
+    preference: Preference,
     lifecycle: Lifecycle,
     writer: Writer,
     reader: Reader,
@@ -81,7 +82,8 @@ impl Elector {
         Self {
             lease: LeaseHistory::default(),
             candidate,
-            claim: Claiming::default(),
+            fallback: Fallback::default(),
+            preference: Preference::default(),
             lifecycle: Lifecycle::new(now.moment),
             writer: Writer::new(now.moment),
             reader: Reader::new(now.moment.after(config.timing.retry_period())),
@@ -115,18 +117,17 @@ impl Elector {
                 if let Some(candidate) = &mut self.candidate {
                     candidate.observe_read_failed(attempt);
                 }
-                let news = self.claim.fallback.observe_failure(attempt, &self.config);
+                let news = self.fallback.observe_failure(attempt, &self.config);
                 self.note(news);
             }
             Observation::Candidates { attempt, records } => {
                 let Config { lease_name, .. } = &self.config;
                 let of_lease = records.iter().flatten().filter(|record| record.lease_name == *lease_name);
                 let free_from = self.lease.view().free_from_with(of_lease);
-                let news =
-                    self.claim.fallback.observe_list(now.moment, attempt, records.as_deref(), free_from, &self.config);
+                let news = self.fallback.observe_list(now.moment, attempt, records.as_deref(), free_from, &self.config);
                 self.note(news);
                 if let Some(candidate) = &mut self.candidate
-                    && self.claim.fallback.must_list_again()
+                    && self.fallback.must_list_again()
                 {
                     candidate.renew_unasked();
                 }
@@ -146,7 +147,7 @@ impl Elector {
                     candidate.observe_written(now, attempt, outcome);
                 }
             }
-            Observation::Key(key) => self.claim.preference.key = key,
+            Observation::Key(key) => self.preference.key = key,
             Observation::WorkStopped => self.lifecycle.end_work(),
             Observation::Resign => {
                 let news = self.lifecycle.resign(now.moment);
@@ -156,7 +157,7 @@ impl Elector {
         }
         let is_pinged = pinged_at.is_some_and(|former| self.pinged_at().is_some_and(|ping| ping > former));
         if is_pinged || self.lease.controller_seen_at() != controller_seen_at {
-            self.claim.fallback.observe_controller(now.moment);
+            self.fallback.observe_controller(now.moment);
         }
         if self.lease.view().version() != known {
             self.settle(now.moment);
@@ -224,7 +225,7 @@ impl Elector {
     /// The pending requests.
     fn requests(&self) -> impl Iterator<Item = &Request> {
         let of_candidate = self.candidate.as_ref().and_then(Candidate::request);
-        let requests = [self.writer.request(), self.reader.request(), of_candidate, self.claim.fallback.request()];
+        let requests = [self.writer.request(), self.reader.request(), of_candidate, self.fallback.request()];
         requests.into_iter().flatten()
     }
 

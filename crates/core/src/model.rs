@@ -11,6 +11,7 @@ mod expiry;
 mod history;
 mod hold;
 mod lease;
+mod lease_acts;
 mod lease_view;
 mod lease_write;
 mod missing;
@@ -22,7 +23,7 @@ mod version;
 
 pub use acts::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer};
 pub use candidate::{
-    CandidateRecord, CandidateState, Condition, Inadmissible, RecordedStatus, Standing, Strategy, Truth,
+    CandidateRecord, CandidateState, Condition, Inadmissible, Pod, RecordedStatus, Standing, Strategy, Truth,
 };
 pub use candidate_key::{CandidateKey, CandidateKind};
 pub use evidence::Evidence;
@@ -36,6 +37,6 @@ pub use lease_write::{LeaseWrite, Purpose, Set};
 pub use missing::MissingLease;
 pub use observed::Observed;
 pub use pod::{ContainerEnd, NodeRecord, PodRecord};
-pub use store::{CandidatePatch, Nomination, Object, ObjectName, Outcome, Pod, ReferenceStore, Reply, Request};
+pub use store::{CandidatePatch, Nomination, Object, ObjectName, Outcome, ReferenceStore, Reply, Request};
 pub use time::{Moment, Now, WireTime};
 pub use version::{InvalidVersion, Version};

@@ -21,8 +21,9 @@ use rand::Rng as _;
 use rand::rngs::StdRng;
 use tokio::sync::watch;
 
-use super::failure::within;
-use super::{Answer, Failure, Store, Versions, connections};
+use super::connections;
+use super::contract::{Answer, Store, Versions};
+use super::failure::{Failure, within};
 use crate::api::{NativeVersion, ReadCandidate, ReadLease, names};
 use crate::clock::Clock;
 use crate::watch::watch_object;

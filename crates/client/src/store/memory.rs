@@ -14,9 +14,10 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::watch;
 
-use super::{Answer, Failure, Store, Versions};
+use super::contract::{Answer, Store, Versions};
+use super::failure::Failure;
 use crate::clock::Clock;
-use crate::testing::tokio_clock::TokioClock;
+use crate::clock::tokio_clock::TokioClock;
 
 /// A store of Leases and candidates for tests. Clones are handles to the same store.
 #[derive(Clone)]

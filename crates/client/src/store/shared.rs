@@ -30,9 +30,9 @@ use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::failure::within;
+use super::contract::{Answer, Store, Versions};
+use super::failure::{Failure, within};
 use super::kubernetes::Kubernetes;
-use super::{Answer, Failure, Store, Versions};
 use crate::api::{ReadCandidate, ReadLease};
 use crate::clock::{Clock, SystemClock};
 use crate::watch::watch_namespace;

@@ -9,16 +9,9 @@ use std::sync::Arc;
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Eligibility, Seat};
 use super::member::Member;
+use super::state::ReportedActs;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
-use crate::model::{Annotation, CandidateKey, Exclusion, Hold, Pin, Transfer, WireTime};
-
-/// The acts in force on a Lease that this controller has already reported.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct ReportedActs {
-    pause: Option<(Hold, Option<WireTime>)>,
-    pin: Option<Pin>,
-    malformed: [Option<String>; 2],
-}
+use crate::model::{Annotation, CandidateKey, Exclusion, Hold, Transfer, WireTime};
 
 impl Election {
     /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A

@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Choice;
 use super::member::{Claim, Member};
+use super::reason::{Choice, Ineligible};
 use crate::model::{
     CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Now, Transfer, WireTime,
 };
@@ -22,33 +22,6 @@ pub(super) enum Eligibility {
     RanksLast,
     /// It may not be elected.
     Ineligible(Ineligible),
-}
-
-/// Why a candidate may not be elected.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Ineligible {
-    /// Its claims are not valid, or the strategy does not admit them.
-    Inadmissible(Inadmissible),
-    /// It did not answer a ping, and its claims and `renewTime` have not changed since.
-    Unresponsive,
-    /// It is the holder.
-    Holder,
-    /// An administrator excludes it, for this reason.
-    Excluded(String),
-    /// It did not take up its last grant, and it is damped. So it does not replace a live holder.
-    Forfeited,
-    /// It is damped, and it does not replace this live holder.
-    Damped,
-    /// No candidate is elected: elections are paused, or the strategy is not ours.
-    OnHold(Hold),
-    /// The live holder is pinned.
-    HolderPinned,
-    /// The live holder is better.
-    Outranked(Criterion),
-    /// The live holder is equally good. Creation time and name never replace a live holder.
-    Tie,
-    /// The live holder is native and cannot be asked to hand over: the server or the holder drops the request.
-    HolderStays,
 }
 
 /// What a candidate may be elected to.

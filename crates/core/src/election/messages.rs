@@ -8,7 +8,6 @@ mod short;
 
 use std::fmt;
 
-use self::acts::Because;
 use self::short::Short;
 use super::{CandidateVerdict, Choice, Ineligible, Reason};
 use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Truth};
@@ -133,6 +132,15 @@ const DAMPED: &str =
     "Ranks last until status.dampedUntil, because it lost or gave up the Lease or did not take up a grant.";
 
 const EXCLUDED: &str = "An administrator excludes this candidate";
+
+/// The administrator's reason, after a colon.
+struct Because<'a>(&'a str);
+
+impl fmt::Display for Because<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, ": {}", Short(self.0, QUOTE)) }
+    }
+}
 
 struct Why(Choice);
 

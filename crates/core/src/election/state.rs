@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use super::acts::ReportedActs;
 use super::backoff::Backoff;
 use super::ballot::Ballot;
 use super::evidence::HolderWatch;
@@ -13,7 +12,9 @@ use super::losses::{HoldingPeriod, Members};
 use super::member::Member;
 use super::tracked_lease::TrackedLease;
 use super::{Config, Observation, Source, Target, Unheld, Write};
-use crate::model::{CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Presence};
+use crate::model::{
+    CandidateKey, CandidateRecord, Hold, LeaseRecord, LeaseWrite, Moment, Now, Observed, Pin, Presence, WireTime,
+};
 
 /// The knowledge of one controller about one Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +59,14 @@ pub(super) struct HandOverRequest {
     pub(super) preferred: CandidateKey,
     /// Since when the request names this preferred holder.
     pub(super) preferred_since: Moment,
+}
+
+/// The acts in force on a Lease that this controller has already reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct ReportedActs {
+    pub(super) pause: Option<(Hold, Option<WireTime>)>,
+    pub(super) pin: Option<Pin>,
+    pub(super) malformed: [Option<String>; 2],
 }
 
 impl Election {
@@ -256,7 +265,7 @@ impl Election {
 mod tests {
     use super::*;
     use crate::election::{LeaseVerdict, Timer};
-    use crate::model::{Purpose, SessionMark, WireTime};
+    use crate::model::{Purpose, SessionMark};
 
     fn at(seconds: i64) -> Now {
         let micros = seconds * 1_000_000;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::acts::report_exclusion;
 use super::builder::DecisionBuilder;
+use super::judging::LeaseContext;
 use super::member::Member;
-use super::verdict::LeaseContext;
 use super::{Action, CandidateVerdict, Event, Ineligible, LeaseVerdict, Reason, Timer};
 use crate::model::{CandidateKind, CandidateState, Moment, RecordedStatus, Truth};
 

@@ -1,6 +1,6 @@
 //! When an elector that does not lead begins a term: on a grant, on its own Lease, or on a free one.
 //!
-//! - `Vacancy` identifies one period without a holder.
+//! - [`Vacancy`] identifies one period without a holder.
 //! - [`Fallback`] gives the candidates an order while no controller elects.
 //! - [`Preference`] asks a live holder to hand over, in direct mode.
 //!
@@ -8,47 +8,18 @@
 
 mod fallback;
 mod preference;
+mod vacancy;
 
 use super::attempts::{is_reclaimable, names_session};
-use super::lease_history::LeaseHistory;
 use super::plan::Plan;
 use super::planning::WriteTask;
 use super::timers::Timer;
 use super::writes::preferred_other;
 use super::{Config, Elector, Mode};
-use crate::model::{LeaseRecord, Moment, Presence, Purpose};
+use crate::model::{LeaseRecord, Moment, Purpose};
 pub(super) use fallback::Fallback;
 pub(super) use preference::Preference;
-
-/// What an elector knows about claiming the Lease.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Claiming {
-    pub(super) fallback: Fallback,
-    pub(super) preference: Preference,
-}
-
-/// One period without a holder, present or expected. Equal values mean the same circumstances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Vacancy {
-    /// When it was found missing or given up, or when it expires unless it changes.
-    pub(super) found_at: Moment,
-    /// When it becomes free.
-    pub(super) free_from: Moment,
-    is_missing: bool,
-}
-
-impl Vacancy {
-    /// The vacancy of the Lease, or its next one unless the Lease changes. `None` while nothing is known.
-    fn of(lease: &LeaseHistory) -> Option<Self> {
-        let view = lease.view();
-        let free_from = view.free_from()?;
-        let found_at = match view.presence() {
-            Presence::Missing(lease) => lease.found_at(),
-            _ => lease.lifted_at().map_or(free_from, |lifted_at| free_from.max(lifted_at)),
-        };
-        Some(Self { found_at, free_from, is_missing: view.is_missing() })
-    }
-}
+use vacancy::Vacancy;
 
 impl Elector {
     pub(super) fn plan_fallback(&mut self, now: Moment, plan: &mut Plan) {
@@ -57,7 +28,7 @@ impl Elector {
             return;
         }
         if let Some(vacancy) = Vacancy::of(&self.lease) {
-            self.claim.fallback.plan(vacancy, hold_of(self.lease.view().record()), &self.config, now, plan);
+            self.fallback.plan(vacancy, hold_of(self.lease.view().record()), &self.config, now, plan);
         }
     }
 
@@ -79,7 +50,7 @@ impl Elector {
         let vacancy = Vacancy::of(&self.lease)?;
         let mut claim_at = match mode {
             Mode::Coordinated if !self.lease.view().is_own_creation() => {
-                self.claim.fallback.claim_at(vacancy, hold_of(self.lease.view().record()))?
+                self.fallback.claim_at(vacancy, hold_of(self.lease.view().record()))?
             }
             // In direct mode no controller grants the Lease or ends the pause. The elector ignores the end of the pause:
             // it must not depend on its own wall clock.
@@ -91,7 +62,7 @@ impl Elector {
         }
         plan.wake_at(Timer::Claim, claim_at);
         if let Some(observed) = self.lease.view().present().filter(|observed| now < observed.expires_at())
-            && let Some(from) = self.claim.preference.request_from(observed.record(), identity)
+            && let Some(from) = self.preference.request_from(observed.record(), identity)
         {
             plan.wake_at(Timer::HandOverRequest, from);
             return (now >= from).then_some(WriteTask::Ask);

@@ -32,7 +32,7 @@ impl Elector {
         if let Some(candidate) = &mut self.candidate {
             candidate.pass_time(now);
         }
-        let news = self.claim.fallback.pass_time(now, &self.config);
+        let news = self.fallback.pass_time(now, &self.config);
         self.note(news);
         let news = self.lifecycle.pass_time(now, &mut self.writer);
         self.note(news);
@@ -93,7 +93,7 @@ impl Elector {
             }
             Outcome::Conflict => {
                 self.note(Note::Conflict);
-                self.claim.preference.withdraw_request();
+                self.preference.withdraw_request();
                 self.writer.observe_conflict();
                 // A pending read may return the version before the conflict.
                 self.reader.drop_pending();

@@ -44,7 +44,7 @@ impl Elector {
         if may_stand
             && self.lifecycle.is_standby()
             && !candidate.has_renewed_for(self.lease.changed_at())
-            && let Some(quiet_from) = self.lease.quiet_from(self.claim.fallback.is_alone())
+            && let Some(quiet_from) = self.lease.quiet_from(self.fallback.is_alone())
         {
             plan.wake_at(Timer::ProofOfLife, quiet_from);
             if now.moment >= quiet_from {
@@ -105,7 +105,7 @@ impl Elector {
                 Some(Author { cause, ..self.author(now.wall, record, ordinal) }.give_up(record))
             }
             (WriteTask::Ask, Some(record)) => {
-                self.claim.preference.observe_request(record, now.moment.after(self.config.timing.lease_duration()));
+                self.preference.observe_request(record, now.moment.after(self.config.timing.lease_duration()));
                 plan.note(Note::Asked { holder: record.holder.clone().unwrap_or_default() });
                 Some(ask((record, self.lease.view().history()), &self.config.identity))
             }
@@ -143,7 +143,7 @@ impl Elector {
             session: &self.config.session,
             ordinal,
             seconds: self.config.timing.lease_duration_seconds(),
-            key: self.claim.preference.key,
+            key: self.preference.key,
             wall,
             renew_time: not_before.later_than(record.renew_time).later_than(self.writer.latest_renew_time()),
             leaves: self.lifecycle.is_leaving(),

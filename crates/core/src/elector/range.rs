@@ -8,8 +8,8 @@
 //!   one lease after the renew time of the last write that is known to have succeeded. The Lease shows that write or a
 //!   later one of the same term.
 //! - The renew time of a write that begins a term on an expired record is not before the end of that record's range
-//!   ([`LeaseRecord::range_end`]). It is not before its writer's clock either. So two ranges may touch, but never
-//!   overlap. A controller's grant follows the same rule.
+//!   ([`LeaseRecord::range_end`](crate::model::LeaseRecord::range_end)). It is not before its writer's clock either. So
+//!   two ranges may touch, but never overlap. A controller's grant follows the same rule.
 //! - An elector that gives its term up first closes the range at its clock. The renew time of the write that gives the
 //!   term up is not before that end. From then on the elector claims no later instant. It has claimed none before,
 //!   because no process may claim an instant that its clock has not shown yet. So the successor's range starts at that
@@ -30,13 +30,12 @@
 //! observed belongs to its own last term, the range continues after its end, for as long as configured. Another elector
 //! may have taken over unobserved, so such an answer is marked. Failing open changes nothing but the range.
 
+mod bounds;
+
 use std::time::Duration;
 
-use super::attempts::{Attempt, is_mine, names_session};
-use super::config::FailOpen;
-use super::messages::Range;
-use super::{Config, Elector};
-use crate::model::{LeaseRecord, WireTime};
+use super::attempts::Attempt;
+use crate::model::WireTime;
 
 /// A range, and the facts that determine its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,52 +56,5 @@ impl OwnRange {
             Some(former) if former.ordinal == landed.ordinal => Self { end: former.end.max(end), ..former },
             _ => Self { ordinal: landed.ordinal, start: landed.range_start, end, is_closed: false },
         }
-    }
-}
-
-impl Elector {
-    /// Closes the range: it contains no later instant than now. Only decisions may do this. During a decision, the
-    /// caller answers no question about the range, and `wall` is not behind any instant that the caller has claimed.
-    pub(super) fn close_range(&mut self, wall: WireTime) {
-        if let Some(range) = self.range.as_mut().filter(|range| !range.is_closed) {
-            range.end = range.end.min(wall).max(range.start);
-            range.is_closed = true;
-        }
-    }
-
-    /// The end of a closed range. No write may have an earlier renew time.
-    pub(super) fn closed_range_end(&self) -> WireTime {
-        self.range.filter(|range| range.is_closed).map_or(WireTime::MIN, |range| range.end)
-    }
-
-    /// The start of the range of a term that begins on `record` with a write of this renew time.
-    pub(super) fn first_instant(&self, record: &LeaseRecord, renew_time: WireTime) -> WireTime {
-        let Config { identity, session, .. } = &self.config;
-        if let Some(own) = self.range.filter(|own| !own.is_closed && is_mine(record, identity, session, own.ordinal)) {
-            return own.start;
-        }
-        // The former term closed its range, and no later term has a range. A newly created Lease does not show that.
-        let was_given_up = record.is_open() && record.token.is_some() && record.range_end().is_some();
-        if was_given_up { self.range_floor(record).min(renew_time) } else { renew_time }
-    }
-
-    /// The earliest renew time with which a term may begin on `record`.
-    pub(super) fn range_floor(&self, record: &LeaseRecord) -> WireTime {
-        let Config { identity, session, .. } = &self.config;
-        // On a record of this instance, no other process has claimed an instant.
-        let left = if names_session(record, identity, session) { None } else { record.range_end() };
-        left.max(self.lease.lost_range_end()).unwrap_or(WireTime::MIN)
-    }
-
-    pub(super) fn current_range(&self) -> Option<Range> {
-        let OwnRange { ordinal, start, end, is_closed } = self.range?;
-        let Config { identity, session, fail_open, .. } = &self.config;
-        let is_newest = self.lease.view().record().is_some_and(|record| is_mine(record, identity, session, ordinal));
-        let fails_open_until = match fail_open {
-            FailOpen::Bounded(bound) => Some(end.after(*bound)),
-            FailOpen::Unbounded => Some(WireTime::MAX),
-            FailOpen::Off => None,
-        };
-        Some(Range { start, end, fails_open_until: fails_open_until.filter(|_| is_newest && !is_closed) })
     }
 }

@@ -1,6 +1,6 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{CandidateActs, CandidateKey, CandidateKind, Pod, Version, WireTime};
+use super::{CandidateActs, CandidateKey, CandidateKind, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
 const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -45,6 +45,15 @@ pub struct CandidateRecord {
     pub acts: CandidateActs,
     /// The status that a controller recorded.
     pub status: RecordedStatus,
+}
+
+/// The Pod that owns a candidate. Kubernetes deletes the candidate with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pod {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
 }
 
 /// The content of `status`. It carries information from one controller to the next. A patch replaces all of it.

@@ -18,6 +18,7 @@
 //! - The text has at most [`LONGEST`](History::LONGEST) bytes and [`MOST_TERMS`](History::MOST_TERMS) terms.
 
 mod ending;
+mod text;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -25,13 +26,8 @@ use std::sync::Arc;
 
 pub use ending::{Cause, Ending};
 
+use self::text::word;
 use super::WireTime;
-
-/// The maximum number of bytes that a line keeps of a name, or of an ending that another program wrote.
-const LONGEST_TEXT: usize = 64;
-
-/// Replaces the middle of a longer text, because names of pods differ at their ends.
-const ELLIPSIS: &str = "...";
 
 /// Precedes the cause in the line of a running term whose holder is asked to hand over.
 const REQUEST: &str = "asked to hand over (";
@@ -229,23 +225,6 @@ impl fmt::Display for PastTerm {
 /// The time in whole milliseconds, and not before the Unix epoch, because no clock shows an earlier time.
 fn whole_millis(time: WireTime) -> WireTime {
     WireTime::from_micros(time.as_micros().max(0) / 1_000 * 1_000)
-}
-
-/// A name as one word of a line.
-fn word(name: &str) -> String {
-    let word = short(name).replace(|character: char| character.is_whitespace(), "_");
-    if word.is_empty() { "_".to_owned() } else { word }
-}
-
-/// A text as a part of a line: on one line, and of at most [`LONGEST_TEXT`] bytes.
-fn short(text: &str) -> String {
-    let half = (LONGEST_TEXT - ELLIPSIS.len()) / 2;
-    let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len().saturating_sub(half)));
-    let kept = match (text.get(..head), text.get(tail..)) {
-        (Some(head), Some(tail)) if text.len() > LONGEST_TEXT => format!("{head}{ELLIPSIS}{tail}"),
-        _ => text.to_owned(),
-    };
-    kept.replace(char::is_control, "_")
 }
 
 #[cfg(test)]

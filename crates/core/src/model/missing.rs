@@ -4,7 +4,7 @@
 //! missing. A new Lease that is created in that time counts as held, too.
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, reliance};
-use super::{CandidateRecord, CandidateState, LeaseRecord, Moment, Observed};
+use super::{CandidateRecord, CandidateState, LeaseRecord, Moment, Observed, SessionMark};
 
 /// A Lease that a live read did not find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,9 +67,27 @@ impl MissingLease {
     }
 }
 
+impl Observed {
+    /// The Lease that this one may have replaced. A held Lease may have been deleted and created again before this
+    /// process observed it. Only the candidates can show that.
+    pub fn predecessor(&self) -> Option<MissingLease> {
+        let LeaseRecord { holder, session, .. } = self.record();
+        let is_as_created = holder.is_none() && *session == SessionMark::Absent && !self.record().is_given_up();
+        is_as_created.then(|| MissingLease::new(self.changed_at(), None, false))
+    }
+
+    /// Takes an existing candidate into account. Its status may say that it held the [predecessor](Self::predecessor).
+    pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
+        if let Some(mut predecessor) = self.predecessor() {
+            predecessor.observe_candidate(candidate);
+            self.extend_until(predecessor.free_from());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{RecordedStatus, SessionMark};
+    use super::super::RecordedStatus;
     use super::*;
 
     fn at(seconds: i64) -> Moment {

@@ -29,7 +29,7 @@
 use std::time::Duration;
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared, reliance};
-use super::{CandidateRecord, LeaseRecord, MissingLease, Moment, SessionMark};
+use super::{LeaseRecord, Moment};
 
 /// The newest version of a Lease that this process observed, when its record last changed, and how long it may last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,22 +67,6 @@ impl Observed {
     pub(super) fn extend_until(&mut self, until: Moment) {
         let writer_has_waited = self.record.is_open() || self.record.is_given_up();
         self.relied_on_until = self.relied_on_until.max(Some(until)).filter(|_| !writer_has_waited);
-    }
-
-    /// The Lease that this one may have replaced. A held Lease may have been deleted and created again before this
-    /// process observed it. Only the candidates can show that.
-    pub fn predecessor(&self) -> Option<MissingLease> {
-        let LeaseRecord { holder, session, .. } = &self.record;
-        let is_as_created = holder.is_none() && *session == SessionMark::Absent && !self.record.is_given_up();
-        is_as_created.then(|| MissingLease::new(self.changed_at, None, false))
-    }
-
-    /// Takes an existing candidate into account. Its status may say that it held the [predecessor](Self::predecessor).
-    pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
-        if let Some(mut predecessor) = self.predecessor() {
-            predecessor.observe_candidate(candidate);
-            self.extend_until(predecessor.free_from());
-        }
     }
 
     /// Records a version from a watch or a list, received at `at`. It counts only if it is newer. Returns whether it

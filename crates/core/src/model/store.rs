@@ -14,7 +14,7 @@ mod request;
 
 use std::collections::BTreeMap;
 
-pub use request::{CandidatePatch, Nomination, Object, Outcome, Pod, Reply, Request};
+pub use request::{CandidatePatch, Nomination, Object, Outcome, Reply, Request};
 
 use super::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, LeaseWrite, NativeFields, WireTime};
 

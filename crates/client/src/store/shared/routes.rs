@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 
-use super::super::Versions;
+use super::super::contract::Versions;
 
 /// Routes by the name of the object.
 pub(super) struct Routes<T>(Mutex<HashMap<String, Route<T>>>);

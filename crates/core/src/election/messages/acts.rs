@@ -3,17 +3,8 @@
 use std::fmt;
 
 use super::short::Short;
-use super::{NAME, OnHold, QUOTE};
+use super::{Because, NAME, OnHold, QUOTE};
 use crate::election::{Act, TransferRefusal};
-
-/// The administrator's reason, after a colon.
-pub(super) struct Because<'a>(pub(super) &'a str);
-
-impl fmt::Display for Because<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, ": {}", Short(self.0, QUOTE)) }
-    }
-}
 
 /// Who asked for an act, according to the annotation's writer.
 pub(super) struct By<'a>(pub(super) Option<&'a str>);

@@ -22,7 +22,7 @@ use super::super::config::Config;
 use super::super::messages::{Action, AttemptId, Note, Withheld};
 use super::super::plan::{Plan, Request};
 use super::super::timers::Timer;
-use super::Vacancy;
+use super::vacancy::Vacancy;
 use crate::model::{CandidateRecord, CandidateState, Hold, Inadmissible, Moment, Standing, Version, WireTime};
 use crate::ranking::{Rank, Rule};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::short;
+use super::text::short;
 use crate::model::Evidence;
 
 /// How a term ended.

@@ -3,7 +3,7 @@
 //! These are all the operations that electors and elections need. All names are within one namespace, which the sender
 //! knows.
 
-use super::super::{CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, RecordedStatus, WireTime};
+use super::super::{CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, Pod, RecordedStatus, WireTime};
 
 /// One request about a Lease or about candidates. A store executes it whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -111,15 +111,6 @@ pub struct Nomination {
     pub session: String,
     /// The owner.
     pub pod: Option<Pod>,
-}
-
-/// The Pod that owns a candidate. Kubernetes deletes the candidate with it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pod {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.uid`.
-    pub uid: String,
 }
 
 /// The outcome of a request.

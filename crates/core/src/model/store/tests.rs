@@ -1,4 +1,4 @@
-use super::super::{Purpose, RecordedStatus, SessionMark, Set};
+use super::super::{Pod, Purpose, RecordedStatus, SessionMark, Set};
 use super::*;
 
 const WALL: WireTime = WireTime::from_micros(7_900_000);

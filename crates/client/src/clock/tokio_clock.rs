@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use hustings_core::model::{Moment, WireTime};
 use tokio::time::Instant;
 
-use crate::clock::Clock;
+use super::Clock;
 
 /// The wall clock at the start of a [`TokioClock`]: some day in November 2023.
 const WALL_CLOCK_MICROS: i64 = 1_700_000_000_000_000;

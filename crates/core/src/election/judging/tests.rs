@@ -1,6 +1,6 @@
 use super::*;
 use crate::election::Config;
-use crate::model::{CandidateKey, CandidateRecord, Now, WireTime};
+use crate::model::{CandidateKey, CandidateRecord, Moment, Now, WireTime};
 use crate::ranking::Rule;
 
 const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };

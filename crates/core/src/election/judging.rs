@@ -1,0 +1,239 @@
+//! How an election reaches its verdicts: the state of the Lease, and for each candidate whether it leads, and why.
+
+use std::time::Duration;
+
+use super::builder::DecisionBuilder;
+use super::eligibility::{Candidates, Eligibility, Seat, Terms};
+use super::losses::candidate_named;
+use super::member::Member;
+use super::state::UnheldPeriod;
+use super::{CandidateVerdict, Election, Ineligible, LeaseVerdict, Reason, Timer, Unheld};
+use crate::model::{
+    CandidateKey, CandidateKind, CandidateState, Cause, Ending, LeaseRecord, Observed, Presence, SessionMark,
+};
+
+/// The common input of all verdicts.
+pub(super) struct LeaseContext<'a> {
+    pub(super) lease: &'a LeaseVerdict,
+    pub(super) terms: &'a Terms,
+    pub(super) seat: Seat,
+    /// The place of the preferred holder in the order.
+    pub(super) preferred_place: Option<usize>,
+    /// An election is running, so most verdicts will change in a moment.
+    pub(super) electing: bool,
+    /// The grant is so recent that its electee may still take it up.
+    pub(super) grant_is_young: bool,
+    /// How long a verdict must last before it is written.
+    pub(super) status_rest: Duration,
+}
+
+impl Election {
+    /// The state of the Lease before this decision changes anything.
+    pub(super) fn lease_verdict(&mut self, terms: &Terms, builder: &mut DecisionBuilder) -> LeaseVerdict {
+        let now = terms.now;
+        let verdict = match self.lease.view.presence() {
+            Presence::Unknown | Presence::Lost { .. } => LeaseVerdict::Unread,
+            Presence::Missing(lease) => {
+                let until = lease.free_from();
+                if now < until {
+                    LeaseVerdict::Reserved { until }
+                } else {
+                    LeaseVerdict::Unheld { since: lease.found_at(), cause: Unheld::Missing }
+                }
+            }
+            Presence::Present(observed) => self.present_verdict(observed, terms),
+        };
+        match verdict {
+            LeaseVerdict::Unheld { since, cause } => {
+                let period = self.unheld_period.get_or_insert(UnheldPeriod { since, cause, no_live_candidate: false });
+                LeaseVerdict::Unheld { since: period.since, cause: period.cause }
+            }
+            other => {
+                self.unheld_period = None;
+                if let LeaseVerdict::Reserved { until } = other {
+                    builder.set(Timer::Expiry, until);
+                }
+                if let Some(observed) = self.lease.view.present() {
+                    builder.set(Timer::Expiry, observed.expires_at());
+                }
+                other
+            }
+        }
+    }
+
+    /// How the last term ended; `None` if it is only known that the Lease expired or was given up.
+    pub(super) fn known_end(&self) -> Option<Ending> {
+        let record = self.lease.view.record()?;
+        if record.holder.is_some() {
+            return self.evidence().map(|(evidence, _)| Ending::ProvenDead(evidence));
+        }
+        let ending = self.lease.view.history().newest(record.transitions)?.ending;
+        matches!(ending, Ending::Released(cause) if cause.is_end_of_work()).then_some(ending)
+    }
+
+    fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {
+        let record = observed.record();
+        if observed.is_expired(terms.now) {
+            let cause = match (&record.holder, self.is_grant(record), self.evidence()) {
+                (Some(_), true, _) => Unheld::GrantNotTakenUp,
+                (Some(_), false, Some((evidence, _))) => Unheld::ProvenDead(evidence),
+                (Some(_), false, None) => Unheld::Lapsed,
+                (None, ..) => Unheld::New,
+            };
+            return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
+        }
+        if record.is_given_up() || self.lease.view.is_own_creation() {
+            let cause = match self.known_end() {
+                _ if record.transitions == 0 => Unheld::New,
+                Some(Ending::Released(Cause::ConnectionClosed)) => Unheld::ConnectionClosed,
+                Some(Ending::Released(Cause::Panicked)) => Unheld::Panicked,
+                Some(Ending::Released(Cause::WorkEnded)) => Unheld::WorkEnded,
+                _ => Unheld::Released,
+            };
+            return LeaseVerdict::Unheld { since: observed.changed_at(), cause };
+        }
+        let Some(holder) = record.holder.as_deref() else {
+            return LeaseVerdict::Reserved { until: observed.expires_at() };
+        };
+        match self.holder_of(record).and_then(|key| self.members.get(&key)) {
+            Some(member) if terms.admit(member).is_ok() => LeaseVerdict::Held {
+                holder: member.key.clone(),
+                preferred: self.preferred_of(record, member.key.kind),
+                taken_up: !self.is_grant(record),
+            },
+            _ => LeaseVerdict::Foreign { holder: holder.into() },
+        }
+    }
+
+    /// The candidate that this record names as holder.
+    pub(super) fn holder_of(&self, record: &LeaseRecord) -> Option<CandidateKey> {
+        Some(candidate_named(record.holder.as_deref()?, &record.session, &self.members))
+    }
+
+    /// The candidate that a holder of this kind is asked to hand over to. A native holder reads only the native field,
+    /// and every other holder only the annotation.
+    pub(super) fn preferred_of(&self, record: &LeaseRecord, holder: CandidateKind) -> Option<CandidateKey> {
+        let preferred = match holder {
+            CandidateKind::Hustings => &record.preferred_holder,
+            CandidateKind::Native => &record.native.preferred_holder,
+        };
+        preferred.as_deref().map(|name| self.candidate_of(name))
+    }
+
+    /// The candidate that the Lease means by this name, in a field other than that of the holder.
+    pub(super) fn candidate_of(&self, name: &str) -> CandidateKey {
+        candidate_named(name, &SessionMark::Absent, &self.members)
+    }
+
+    /// Whether this version of the Lease is a grant or a hand-over that was not taken up yet.
+    pub fn is_grant(&self, record: &LeaseRecord) -> bool {
+        match self.holder_of(record).map(|holder| holder.kind) {
+            Some(CandidateKind::Native) => record.is_native_grant(),
+            Some(CandidateKind::Hustings) | None => record.is_open(),
+        }
+    }
+
+    pub(super) fn judge(
+        &self,
+        verdict: &LeaseVerdict,
+        candidates: &mut Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) -> Vec<CandidateVerdict> {
+        let now = builder.now.moment;
+        let (seat, preferred) = match verdict {
+            LeaseVerdict::Held { holder, preferred, .. } => (candidates.seat_of(holder), preferred.as_ref()),
+            _ => (None, None),
+        };
+        let Candidates { members, terms } = candidates;
+        let preferred_place =
+            members.iter().position(|member| preferred == Some(&member.key)).map(|index| index.saturating_add(1));
+        let changed_at = self.lease.view.present().map(Observed::changed_at);
+        let context = LeaseContext {
+            lease: verdict,
+            terms,
+            seat: seat.unwrap_or(Seat::Vacant { holder: None }),
+            preferred_place,
+            electing: self.ballot.is_some(),
+            grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),
+            status_rest: self.config.status_rest,
+        };
+        let mut verdicts = Vec::with_capacity(members.len());
+        for (index, member) in members.iter_mut().enumerate() {
+            if let Some(until) = member.damping.until(now) {
+                builder.set(Timer::DampingEnd, until);
+            }
+            let verdict = context.verdict(member, index.saturating_add(1));
+            context.publish(member, &verdict, builder);
+            verdicts.push(verdict);
+        }
+        verdicts
+    }
+}
+
+impl LeaseContext<'_> {
+    /// The verdict on one candidate; `place` is its place in the order.
+    fn verdict(&self, member: &Member, place: usize) -> CandidateVerdict {
+        let rank = self.terms.admit(member).is_ok().then_some(place);
+        let (state, reason) = self.judge(member, place);
+        CandidateVerdict {
+            candidate: member.key.clone(),
+            rank,
+            state,
+            reason,
+            responsive: member.responsive,
+            unresponsive_since: member.unresponsive_since,
+            damping_count: member.damping.count,
+            damped_until: member.damping.end(),
+            forfeited: member.has_forfeited(self.terms.now),
+        }
+    }
+
+    fn judge(&self, member: &Member, place: usize) -> (CandidateState, Reason) {
+        let eligibility = self.terms.eligibility(member, &self.seat);
+        if let Eligibility::Ineligible(reason @ Ineligible::Inadmissible(_)) = eligibility {
+            return (CandidateState::Invalid, Reason::Ineligible(reason));
+        }
+        if let LeaseVerdict::Held { holder, preferred, taken_up } = self.lease {
+            if *holder == member.key {
+                let reason = if *taken_up { Reason::Leads } else { Reason::Granted };
+                return (CandidateState::Holder, reason);
+            }
+            if preferred.as_ref() == Some(&member.key) {
+                return (CandidateState::Preferred, Reason::Preferred);
+            }
+        }
+        if matches!(self.lease, LeaseVerdict::Reserved { .. })
+            && member.record.status.state == Some(CandidateState::Holder)
+        {
+            return (CandidateState::Holder, Reason::Reserved);
+        }
+        // An earlier controller may have recorded that. This controller pings the candidate anyway.
+        if member.responsive == Some(false) {
+            return (CandidateState::Unresponsive, Reason::Ineligible(Ineligible::Unresponsive));
+        }
+        let state = if member.responsive == Some(true) { CandidateState::Standby } else { CandidateState::Unproven };
+        let reason = match (self.lease, eligibility) {
+            (_, Eligibility::RanksLast) => return (CandidateState::Damped, Reason::RanksLast),
+            (_, Eligibility::Ineligible(reason @ (Ineligible::Damped | Ineligible::Forfeited))) => {
+                return (CandidateState::Damped, Reason::Ineligible(reason));
+            }
+            (LeaseVerdict::Held { .. }, Eligibility::Eligible) => match self.preferred_place {
+                Some(preferred) if preferred < place => Reason::BehindPreferred,
+                _ => Reason::Asked,
+            },
+            (LeaseVerdict::Held { .. }, Eligibility::Ineligible(Ineligible::OnHold(hold))) => {
+                Reason::HolderLeftAlone(hold)
+            }
+            (LeaseVerdict::Held { .. }, Eligibility::Ineligible(reason))
+            | (_, Eligibility::Ineligible(reason @ Ineligible::Excluded(_))) => Reason::Ineligible(reason),
+            (LeaseVerdict::Foreign { .. }, _) => Reason::ForeignHolder,
+            (LeaseVerdict::Reserved { .. }, _) => Reason::Reserved,
+            (LeaseVerdict::OnHold { hold, .. }, _) => Reason::OnHold(hold.clone()),
+            _ => Reason::Election,
+        };
+        (state, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests;
