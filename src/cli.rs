@@ -45,6 +45,7 @@ pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
 use crate::access::Access;
+use crate::environment::variable_name;
 use crate::ops::logging::{Log, LogFormat, LogLevel};
 use crate::program::Program;
 
@@ -175,11 +176,6 @@ fn with_environment_variables(command: Command) -> Command {
             }
         })
         .mut_subcommands(with_environment_variables)
-}
-
-/// The environment variable of a flag.
-pub(crate) fn variable_name(long: &str) -> String {
-    format!("HUSTINGS_{}", long.replace('-', "_").to_uppercase())
 }
 
 #[cfg(test)]
