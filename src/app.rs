@@ -67,14 +67,14 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             return answer(log, status::run(&access, config));
         }
         Task::Explain(ExplainFlags { lease, watch_for, output }) => {
-            return answer(log, explain::run(&access, &lease, watch_for, output));
+            return answer(log, explain::run(&access, &lease, watch_for, output, cli::controller_config));
         }
         Task::History(HistoryFlags { lease, output }) => return answer(log, history::run(&access, &lease, output)),
         Task::Rollout(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
             return answer(log, rollout::run(&access, config));
         }
-        Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output)),
+        Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output, cli::controller_config)),
         Task::Pause(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
             return logged(log, acts::run(&access, config));

@@ -31,6 +31,7 @@ pub use self::explanation::{
 };
 pub(crate) use self::scene::read_election;
 use crate::access::Access;
+use crate::check::ReadConfig;
 use crate::cluster::Cluster;
 use crate::output::Output;
 use crate::program::Program;
@@ -40,13 +41,19 @@ use crate::terminal::{Styles, width};
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Explains the Lease. The exit code is 1 if it has no holder. The command waits at most `watch` for the holder to
-/// renew; `None` means a little longer than a holder usually needs.
+/// renew; `None` means a little longer than a holder usually needs. `read_config` reads the flags of the controllers.
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
-pub async fn run(access: &Access, lease: &str, watch: Option<Duration>, output: Output) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    access: &Access,
+    lease: &str,
+    watch: Option<Duration>,
+    output: Output,
+    read_config: ReadConfig,
+) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "explain").await?.for_reading()?;
-    let scene = cluster.within(limit(watch), Box::pin(scene::read(&cluster, lease, watch))).await?;
+    let scene = cluster.within(limit(watch), Box::pin(scene::read(&cluster, lease, watch, read_config))).await?;
     let explanation = explain(&scene);
     output.print(&explanation, || {
         Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()

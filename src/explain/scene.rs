@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 
 use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
-use crate::check::{Installation, find_installations};
+use crate::check::{Installation, ReadConfig, find_installations};
 use crate::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{Native, OWN_LEASE, read_pod};
 use crate::forecast::usual_interval;
@@ -26,12 +26,17 @@ const LONGEST_WATCH: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
-pub(super) async fn read(cluster: &Cluster, name: &str, watch: Option<Duration>) -> anyhow::Result<Scene> {
+pub(super) async fn read(
+    cluster: &Cluster,
+    name: &str,
+    watch: Option<Duration>,
+    read_config: ReadConfig,
+) -> anyhow::Result<Scene> {
     let sent = SystemClock.both().moment;
     let (lease, candidates) = read_election(cluster, name).await?;
     let record = lease.as_ref().map(|lease| lease.record.clone());
     let (controllers, pod, watched) = tokio::join!(
-        controllers(cluster),
+        controllers(cluster, read_config),
         pod(cluster, record.as_ref(), &candidates),
         renewal(cluster, name, lease, watch, sent),
     );
@@ -127,8 +132,8 @@ fn longest_watch(lease_seconds: u32) -> Duration {
 }
 
 /// Finds the controllers by their Deployments; without one, by their own Lease.
-async fn controllers(cluster: &Cluster) -> Controllers {
-    let found = match find_installations(&cluster.leases, None).await {
+async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers {
+    let found = match find_installations(&cluster.leases, None, read_config).await {
         Ok(found) => found,
         Err(reason) => return Controllers::Unknown(reason),
     };
