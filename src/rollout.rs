@@ -1,15 +1,11 @@
 //! `hustings rollout` predicts which replica leads when during a rolling upgrade, and for how long none does.
 //!
-//! The command runs the core's real election and electors in virtual time (`simulation`). It creates and stops replicas
-//! as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes that the
-//! network is fast, that no process crashes, and that nobody else acts on the Lease.
+//! The command runs the core's real election and electors in virtual time (`src/simulation.rs`). It creates and stops
+//! replicas as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes that
+//! the network is fast, that no process crashes, and that nobody else acts on the Lease.
 
-mod cluster;
-mod crash;
-mod group;
 mod outcome;
 mod render;
-mod simulation;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -20,8 +16,6 @@ use std::time::Duration;
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::WireTime;
 
-pub(crate) use self::crash::after_crash;
-use self::group::Group;
 pub use self::outcome::{Entry, Gap, Outcome, Term, What};
 pub use self::upgrade::Order;
 use self::upgrade::Upgrade;
@@ -30,10 +24,9 @@ use crate::cluster::Cluster;
 use crate::explain::{READ_TIMEOUT, read_election};
 use crate::hint::Hinted;
 use crate::output::Output;
+use crate::simulation::group::Group;
+use crate::simulation::{MOST_REPLICAS, cluster};
 use crate::terminal::Styles;
-
-/// The most replicas that the command simulates. To simulate that many takes about a second.
-pub const MOST_REPLICAS: usize = 100;
 
 /// The number of replicas if neither a flag nor the Lease gives one.
 const REPLICAS: usize = 3;

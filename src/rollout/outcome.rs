@@ -6,9 +6,9 @@ use std::time::Duration;
 use hustings_core::model::Version;
 use serde::Serialize;
 
-use super::group::ReplicaSpec;
-use super::simulation::News;
 use super::upgrade::Step;
+use crate::simulation::News;
+use crate::simulation::group::ReplicaSpec;
 
 /// The outcome of an upgrade. All times count from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

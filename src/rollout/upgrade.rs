@@ -11,9 +11,9 @@ use hustings_core::election;
 use hustings_core::model::WireTime;
 
 use super::Config;
-use super::group::{Group, REST, ReplicaSpec};
 use super::outcome::{Outcome, Recorder};
-use super::simulation::{NewReplica, Simulation};
+use crate::simulation::group::{Group, REST, ReplicaSpec};
+use crate::simulation::{NewReplica, Simulation};
 
 /// How long a process may take to stop before Kubernetes kills it.
 const KILL_AFTER: Duration = Duration::from_secs(30);
