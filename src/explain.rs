@@ -26,15 +26,16 @@ mod words;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub use self::explanation::{
-    CandidateNote, Controller, ControllerFlags, Controllers, Explanation, HolderPod, Prospect, Scene, Wait, explain,
-};
+pub use self::explanation::{CandidateNote, Explanation, Prospect, Wait};
 pub(crate) use self::scene::read_election;
+pub use self::scene::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
+use self::situation::Situation;
 use crate::access::Access;
 use crate::check::ReadConfig;
 use crate::cluster::Cluster;
 use crate::output::Output;
 use crate::program::Program;
+use crate::status::LeaseRow;
 use crate::terminal::{Styles, width};
 
 /// How long all reads together may take, not counting the wait for a renewal.
@@ -59,6 +60,25 @@ pub async fn run(
         Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()
     })?;
     Ok(if explanation.state.is_held() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Explains a Lease. The result depends on nothing but the scene.
+pub fn explain(scene: &Scene) -> Explanation {
+    let situation = Situation::of(scene);
+    let prospect = prospect::prospect(&situation);
+    let LeaseRow { state, holder, .. } = &situation.row;
+    Explanation {
+        namespace: scene.namespace.clone(),
+        lease: scene.name.clone(),
+        state: *state,
+        holder: holder.clone(),
+        leader: leader::sentences(&situation),
+        candidates: candidates::notes(&situation),
+        prospect,
+        waits: waits::waits(&situation),
+        acts: acts::sentences(&situation),
+        controllers: controllers::sentences(&situation),
+    }
 }
 
 /// How long the command may take: the reads, and the wait for a renewal.

@@ -7,7 +7,8 @@ use hustings_core::election::Event;
 use hustings_core::model::{ContainerEnd, Hold, LeaseRecord, PodRecord, SessionStamp};
 
 use super::controllers::WITHOUT;
-use super::explanation::{Controllers, HolderPod, Prospect};
+use super::explanation::Prospect;
+use super::scene::{Controllers, HolderPod};
 use super::situation::{Leadership, Situation};
 use super::words::{duration, list};
 use crate::forecast::{Forecast, Holder};

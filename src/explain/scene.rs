@@ -1,15 +1,14 @@
-//! Reads the input of an explanation: the Lease, its candidates, the controllers and the holder's Pod. It also watches
-//! for a renewal.
+//! The input of an explanation: the Lease, its candidates, the controllers and the holder's Pod. To read it, the command
+//! also watches for a renewal.
 
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock as _, SystemClock};
-use hustings_core::model::{LeaseRecord, Moment, Observed, SessionStamp};
+use hustings_core::model::{LeaseRecord, Moment, Now, Observed, PodRecord, SessionStamp};
 use kube::Api;
 use kube::api::ListParams;
 
-use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
 use crate::check::{Installation, ReadConfig, find_installations};
 use crate::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{Native, OWN_LEASE, read_pod};
@@ -21,6 +20,74 @@ const PERIOD: Duration = Duration::from_millis(250);
 
 /// The longest wait for a renewal, unless the user asks for another.
 const LONGEST_WATCH: Duration = Duration::from_secs(10);
+
+/// One process's observations of one Lease, until `now`.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The namespace.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// The Lease; `None` if it does not exist.
+    pub lease: Option<ReadLease>,
+    /// Its candidates, of both APIs.
+    pub candidates: Vec<ReadCandidate>,
+    /// The Lease, with the local time of its last observed change.
+    pub observed: Option<Observed>,
+    /// Whether the holder renewed the Lease while the process watched.
+    pub has_renewed: bool,
+    /// How long the process watched the Lease.
+    pub watched_for: Duration,
+    /// The controllers.
+    pub controllers: Controllers,
+    /// The Pod of the holder.
+    pub pod: HolderPod,
+    /// The clocks of the observer.
+    pub now: Now,
+}
+
+/// The controllers of the cluster, as far as the observer knows them.
+#[derive(Clone, Debug)]
+pub enum Controllers {
+    /// The observer could not search for them, for this reason.
+    Unknown(String),
+    /// All controllers that the observer found.
+    Found(Vec<Controller>),
+}
+
+/// One installation of the controller.
+#[derive(Clone, Debug, Default)]
+pub struct Controller {
+    /// Its kind and place, such as `Deployment hustings in namespace hustings-system`.
+    pub place: String,
+    /// The numbers of available and of wanted replicas; `None` if they are unknown.
+    pub available: Option<(i32, i32)>,
+    /// Its flags; `None` if they are unknown.
+    pub flags: Option<ControllerFlags>,
+}
+
+/// The flags of a controller that concern one Lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ControllerFlags {
+    /// Whether it elects in the namespace of the Lease.
+    pub elects_here: bool,
+    /// Whether it elects native candidates.
+    pub elects_native: bool,
+    /// Whether the end of a holder's container counts as evidence.
+    pub evidence: bool,
+}
+
+/// The Pod of the holder.
+#[derive(Clone, Debug, Default)]
+pub enum HolderPod {
+    /// No object names it.
+    #[default]
+    Unnamed,
+    /// The observer may not read it, or the read failed, for this reason.
+    Unread(String),
+    /// The Pod; `None` if it does not exist.
+    Read(Option<PodRecord>),
+}
 
 /// Reads the Lease and all other input.
 ///
