@@ -8,26 +8,23 @@ mod controllers;
 mod crd;
 mod elections;
 mod installation;
+mod limit;
 mod own_lease;
 mod report;
 mod rights;
 mod server;
 
-use std::future::Future;
 use std::process::ExitCode;
-use std::time::Duration;
 
 pub use self::installation::ReadConfig;
 pub(crate) use self::installation::{Installation, find as find_installations};
+use self::limit::{limited, within};
 use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::output::Output;
 use crate::program::Program;
 use crate::terminal::Styles;
-
-/// How long one check may take, apart from the watch of the controllers' own Lease.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Examines the cluster and reports each finding. The exit code is 1 if there is a problem, otherwise 2 if a check was
 /// not possible, otherwise 0. With `--namespace` only that namespace is examined. `read_config` reads the flags of the
@@ -58,20 +55,6 @@ async fn examine(cluster: &Cluster, namespace: Option<&str>, read_config: ReadCo
         findings.extend(within("elections", elections::check(cluster, namespace)).await);
     }
     Ok(findings)
-}
-
-/// Returns the findings of a check, or one that says that the check took too long.
-async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
-    tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(|_| vec![Finding::unknown(check, timed_out())])
-}
-
-/// Limits the time of a request. The error is the reason.
-async fn limited<T>(request: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    tokio::time::timeout(TIMEOUT, request).await.unwrap_or_else(|_| Err(timed_out()))
-}
-
-fn timed_out() -> String {
-    format!("no answer within {} s", TIMEOUT.as_secs())
 }
 
 #[cfg(test)]
