@@ -7,6 +7,7 @@
 //! is. One-shot `status` therefore reports that a Lease expires *within* its duration. `--watch` measures expiry as
 //! every elector does: from its own observation of the last change.
 
+mod color;
 mod config;
 mod native;
 mod output;
@@ -18,6 +19,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+pub(crate) use self::color::{color_of, color_of_candidate};
 pub use self::config::{Config, Output};
 pub(crate) use self::native::api_group;
 use self::output::Printer;
