@@ -25,7 +25,7 @@ use crate::{
 /// Runs the command line `arguments`, the first of which is the program's name. Returns the exit code of the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    match completion::answer(Program::current(), &arguments) {
+    match completion::answer(|| cli::command(Program::current()), &arguments) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => error.exit(),
@@ -67,14 +67,14 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             return answer(log, status::run(&access, config));
         }
         Task::Explain(ExplainFlags { lease, watch_for, output }) => {
-            return answer(log, explain::run(&access, &lease, watch_for, output));
+            return answer(log, explain::run(&access, &lease, watch_for, output, cli::controller_config));
         }
         Task::History(HistoryFlags { lease, output }) => return answer(log, history::run(&access, &lease, output)),
         Task::Rollout(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
             return answer(log, rollout::run(&access, config));
         }
-        Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output)),
+        Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output, cli::controller_config)),
         Task::Pause(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
             return logged(log, acts::run(&access, config));
@@ -96,7 +96,9 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         }
         Task::Crds => print(controller::CRDS)?,
         Task::Completion(CompletionFlags { shell }) => print(&completion::script(shell, Program::current())?)?,
-        Task::Complete(CompleteFlags { words }) => print(&completion::for_kubectl(words)?)?,
+        Task::Complete(CompleteFlags { words }) => {
+            print(&completion::for_kubectl(cli::command(Program::Plugin), words)?)?;
+        }
         Task::CopyBinary(CopyBinaryFlags { path }) => copy_binary::copy_binary(&path)?,
         #[cfg(target_os = "linux")]
         Task::Wrapped(WrappedFlags { parent, command }) => return Ok(run::wrapped::become_command(parent, &command)),

@@ -8,16 +8,17 @@ mod controllers;
 mod crd;
 mod elections;
 mod installation;
+mod limit;
 mod own_lease;
 mod report;
 mod rights;
 mod server;
 
-use std::future::Future;
 use std::process::ExitCode;
-use std::time::Duration;
 
+pub use self::installation::ReadConfig;
 pub(crate) use self::installation::{Installation, find as find_installations};
+use self::limit::{limited, within};
 use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;
@@ -25,29 +26,27 @@ use crate::output::Output;
 use crate::program::Program;
 use crate::terminal::Styles;
 
-/// How long one check may take, apart from the watch of the controllers' own Lease.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Examines the cluster and reports each finding. The exit code is 1 if there is a problem, otherwise 2 if a check was
-/// not possible, otherwise 0. With `--namespace` only that namespace is examined.
+/// not possible, otherwise 0. With `--namespace` only that namespace is examined. `read_config` reads the flags of the
+/// controllers.
 ///
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, or if the API server does not answer.
-pub async fn run(access: &Access, output: Output) -> anyhow::Result<ExitCode> {
+pub async fn run(access: &Access, output: Output, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "check").await?.for_reading()?;
-    let findings = Box::pin(examine(&cluster, access.namespace.as_deref())).await?;
+    let findings = Box::pin(examine(&cluster, access.namespace.as_deref(), read_config)).await?;
     output.print(&findings, || report::render(&findings, Program::current(), Styles::of_stdout().are_on()) + "\n")?;
     Ok(report::exit_code(&findings))
 }
 
 /// Runs all checks.
-async fn examine(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<Vec<Finding>> {
+async fn examine(cluster: &Cluster, namespace: Option<&str>, read_config: ReadConfig) -> anyhow::Result<Vec<Finding>> {
     let mut findings = vec![server::check(cluster).await?];
     let crd = within("crd", crd::check(&cluster.leases)).await;
     let is_crd_missing = crd.iter().any(|finding| finding.verdict == Verdict::Fail);
     findings.extend(crd);
 
-    let found = limited(installation::find(&cluster.leases, namespace)).await;
+    let found = limited(installation::find(&cluster.leases, namespace, read_config)).await;
     let is_installed = found.as_ref().map_or(true, |found| !found.is_empty());
     findings.extend(within("rights", rights::check(cluster, namespace, is_installed)).await);
     findings.extend(controllers::check(&cluster.leases, namespace, found).await);
@@ -58,25 +57,12 @@ async fn examine(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<V
     Ok(findings)
 }
 
-/// Returns the findings of a check, or one that says that the check took too long.
-async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
-    tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(|_| vec![Finding::unknown(check, timed_out())])
-}
-
-/// Limits the time of a request. The error is the reason.
-async fn limited<T>(request: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    tokio::time::timeout(TIMEOUT, request).await.unwrap_or_else(|_| Err(timed_out()))
-}
-
-fn timed_out() -> String {
-    format!("no answer within {} s", TIMEOUT.as_secs())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::controller_config;
     use crate::cluster::testing;
 
     #[tokio::test(start_paused = true)]
@@ -84,7 +70,7 @@ mod tests {
         let version = json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.1", "gitCommit": "", "gitTreeState": "",
             "buildDate": "", "goVersion": "", "compiler": "", "platform": "" });
         let cluster = testing::silent_cluster(move |sent| (sent.path == "/version").then(|| (200, version.clone())));
-        let findings = examine(&cluster, Some("n")).await.unwrap();
+        let findings = examine(&cluster, Some("n"), controller_config).await.unwrap();
         let [server, others @ ..] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(server.verdict, Verdict::Ok);
         assert!(others.iter().all(|one| one.verdict == Verdict::Unknown), "{others:?}");

@@ -26,7 +26,9 @@ mod status;
 pub(crate) mod testing;
 mod timing;
 
-use clap::{ArgAction, Args, Command, CommandFactory as _, Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{ArgAction, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use self::acts::{ExcludeFlags, LeaseFlags, PauseFlags, PinFlags, TargetFlags, TransferFlags};
 pub use self::campaign::CampaignFlags;
@@ -37,7 +39,7 @@ pub use self::controller::ControllerFlags;
 pub use self::copy_binary::CopyBinaryFlags;
 pub use self::explain::ExplainFlags;
 pub use self::history::HistoryFlags;
-pub use self::mistakes::{Mistakes, Unparsed, parse};
+pub use self::mistakes::{Mistakes, Unparsed};
 use self::parsers::{namespace_name, one_of, switch, value};
 pub use self::rollout::RolloutFlags;
 #[cfg(target_os = "linux")]
@@ -45,6 +47,7 @@ pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
 use crate::access::Access;
+use crate::environment::variable_name;
 use crate::ops::logging::{Log, LogFormat, LogLevel};
 use crate::program::Program;
 
@@ -153,6 +156,31 @@ pub enum Task {
     Guardian(GuardianFlags),
 }
 
+/// Parses the command line `arguments`, the first of which is the program's name.
+///
+/// # Errors
+/// Fails with all invalid values, or with the output that clap prints.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unparsed> {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let program = arguments.first().map_or(Program::Hustings, |path| Program::of(path));
+    let matches = mistakes::matches(command(program), &arguments)?;
+    Cli::from_arg_matches(&matches).map_err(Unparsed::ByClap)
+}
+
+/// Reads the configuration of a controller from the `arguments` of its container.
+///
+/// # Errors
+/// Fails with the reason if these are not the arguments of a controller, or if a flag is invalid.
+pub fn controller_config(arguments: Vec<OsString>) -> Result<crate::controller::Config, String> {
+    let cli = parse(std::iter::once("hustings".into()).chain(arguments)).map_err(|error| match error {
+        // The first line names the flag; the rest is help.
+        Unparsed::ByClap(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        Unparsed::Invalid(error) => error.to_string(),
+    })?;
+    let Task::Controller(flags) = cli.task else { return Err("its first argument is not `controller`".to_owned()) };
+    Mistakes::check(|mistakes| flags.read(mistakes)).map_err(|error| error.to_string())
+}
+
 /// The command line's definition, with the environment variable of every flag.
 pub fn command(program: Program) -> Command {
     with_environment_variables(Cli::command()).bin_name(program.name())
@@ -175,11 +203,6 @@ fn with_environment_variables(command: Command) -> Command {
             }
         })
         .mut_subcommands(with_environment_variables)
-}
-
-/// The environment variable of a flag.
-pub(crate) fn variable_name(long: &str) -> String {
-    format!("HUSTINGS_{}", long.replace('-', "_").to_uppercase())
 }
 
 #[cfg(test)]

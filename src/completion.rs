@@ -6,7 +6,7 @@
 
 mod names;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 
@@ -69,14 +69,13 @@ impl Shell {
     }
 }
 
-/// Answers if a completion script has started this process. Returns whether one has.
+/// Answers if a completion script has started this process. Returns whether one has. `command` defines the command
+/// line.
 ///
 /// # Errors
 /// Fails if the script names an unknown shell, or if standard output is closed.
-pub fn answer(program: Program, arguments: &[OsString]) -> clap::error::Result<bool> {
-    CompleteEnv::with_factory(|| with_names(crate::cli::command(program)))
-        .var(VARIABLE)
-        .try_complete(arguments.to_owned(), None)
+pub fn answer(command: impl Fn() -> Command, arguments: &[OsString]) -> clap::error::Result<bool> {
+    CompleteEnv::with_factory(|| with_names(command())).var(VARIABLE).try_complete(arguments.to_owned(), None)
 }
 
 /// The script for a shell.
@@ -93,12 +92,12 @@ pub fn script(shell: Shell, program: Program) -> io::Result<String> {
 }
 
 /// The completions of the last of the `words` after `kubectl hustings`, in the form that kubectl reads: each on a line,
-/// with its meaning after a tab.
+/// with its meaning after a tab. `command` defines the command line.
 ///
 /// # Errors
 /// Fails if clap cannot parse the words before the last one.
-pub fn for_kubectl(words: Vec<OsString>) -> io::Result<String> {
-    let mut command = with_names(crate::cli::command(Program::Plugin));
+pub fn for_kubectl(command: Command, words: Vec<OsString>) -> io::Result<String> {
+    let mut command = with_names(command);
     let index = words.len();
     let words = std::iter::once(OsString::from(Program::Plugin.file())).chain(words).collect();
     let mut lines = String::new();
@@ -132,20 +131,13 @@ fn with_names(command: Command) -> Command {
     command.mut_subcommands(with_names)
 }
 
-/// The value of a flag in the words of a command line that may be incomplete or wrong.
-fn flag(words: &[OsString], long: &str, short: Option<&str>) -> Option<String> {
-    let is_flag = |word: &OsStr| word == long || short.is_some_and(|short| word == short);
-    let after = |(word, next): (&OsString, &OsString)| is_flag(word).then(|| next.to_string_lossy().into_owned());
-    let within = |word: &OsString| Some(word.to_str()?.strip_prefix(long)?.strip_prefix('=')?.to_owned());
-    words.iter().find_map(within).or_else(|| words.iter().zip(words.iter().skip(1)).find_map(after))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::command;
 
     fn completed(words: &[&str]) -> Vec<String> {
-        let text = for_kubectl(words.iter().map(OsString::from).collect()).unwrap();
+        let text = for_kubectl(command(Program::Plugin), words.iter().map(OsString::from).collect()).unwrap();
         text.lines().map(str::to_owned).collect()
     }
 
@@ -177,14 +169,5 @@ mod tests {
                 .unwrap()
                 .contains("-F _clap_complete_kubectl_hustings kubectl-hustings")
         );
-    }
-
-    #[test]
-    fn a_flag_is_found_in_an_incomplete_command_line() {
-        let words = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
-        let namespace = |line: &str| flag(&words(line), "--namespace", Some("-n"));
-        assert_eq!(namespace("hustings status -n shop w").as_deref(), Some("shop"));
-        assert_eq!(namespace("hustings --namespace=shop status --what").as_deref(), Some("shop"));
-        assert_eq!((namespace("hustings status -n"), namespace("hustings status")), (None, None));
     }
 }

@@ -26,32 +26,59 @@ mod words;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub use self::explanation::{
-    CandidateNote, Controller, ControllerFlags, Controllers, Explanation, HolderPod, Prospect, Scene, Wait, explain,
-};
+pub use self::explanation::{CandidateNote, Explanation, Prospect, Wait};
 pub(crate) use self::scene::read_election;
+pub use self::scene::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
+use self::situation::Situation;
 use crate::access::Access;
+use crate::check::ReadConfig;
 use crate::cluster::Cluster;
 use crate::output::Output;
 use crate::program::Program;
+use crate::status::LeaseRow;
 use crate::terminal::{Styles, width};
 
 /// How long all reads together may take, not counting the wait for a renewal.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Explains the Lease. The exit code is 1 if it has no holder. The command waits at most `watch` for the holder to
-/// renew; `None` means a little longer than a holder usually needs.
+/// renew; `None` means a little longer than a holder usually needs. `read_config` reads the flags of the controllers.
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
-pub async fn run(access: &Access, lease: &str, watch: Option<Duration>, output: Output) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    access: &Access,
+    lease: &str,
+    watch: Option<Duration>,
+    output: Output,
+    read_config: ReadConfig,
+) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "explain").await?.for_reading()?;
-    let scene = cluster.within(limit(watch), Box::pin(scene::read(&cluster, lease, watch))).await?;
+    let scene = cluster.within(limit(watch), Box::pin(scene::read(&cluster, lease, watch, read_config))).await?;
     let explanation = explain(&scene);
     output.print(&explanation, || {
         Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()
     })?;
     Ok(if explanation.state.is_held() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Explains a Lease. The result depends on nothing but the scene.
+pub fn explain(scene: &Scene) -> Explanation {
+    let situation = Situation::of(scene);
+    let prospect = prospect::prospect(&situation);
+    let LeaseRow { state, holder, .. } = &situation.row;
+    Explanation {
+        namespace: scene.namespace.clone(),
+        lease: scene.name.clone(),
+        state: *state,
+        holder: holder.clone(),
+        leader: leader::sentences(&situation),
+        candidates: candidates::notes(&situation),
+        prospect,
+        waits: waits::waits(&situation),
+        acts: acts::sentences(&situation),
+        controllers: controllers::sentences(&situation),
+    }
 }
 
 /// How long the command may take: the reads, and the wait for a renewal.

@@ -30,6 +30,7 @@ pub mod rollout;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod sidecar;
+mod simulation;
 pub mod status;
 mod terminal;
 

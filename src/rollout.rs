@@ -1,73 +1,34 @@
 //! `hustings rollout` predicts which replica leads when during a rolling upgrade, and for how long none does.
 //!
-//! The command runs the core's real election and electors in virtual time (`simulation`). It creates and stops replicas
-//! as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes that the
-//! network is fast, that no process crashes, and that nobody else acts on the Lease.
+//! The command runs the core's real election and electors in virtual time (`src/simulation.rs`). It creates and stops
+//! replicas as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes that
+//! the network is fast, that no process crashes, and that nobody else acts on the Lease.
 
-mod cluster;
-mod crash;
-mod group;
+mod config;
 mod outcome;
 mod render;
-mod simulation;
 #[cfg(test)]
 mod tests;
 mod upgrade;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::WireTime;
 
-pub(crate) use self::crash::after_crash;
-use self::group::Group;
+pub use self::config::{Config, Order};
 pub use self::outcome::{Entry, Gap, Outcome, Term, What};
-pub use self::upgrade::Order;
 use self::upgrade::Upgrade;
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::explain::{READ_TIMEOUT, read_election};
 use crate::hint::Hinted;
-use crate::output::Output;
+use crate::simulation::group::Group;
+use crate::simulation::{MOST_REPLICAS, cluster};
 use crate::terminal::Styles;
-
-/// The most replicas that the command simulates. To simulate that many takes about a second.
-pub const MOST_REPLICAS: usize = 100;
 
 /// The number of replicas if neither a flag nor the Lease gives one.
 const REPLICAS: usize = 3;
-
-/// What to simulate, and how to report it.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The Lease from which replicas, versions, timing and acts are taken; `None` to read nothing.
-    pub lease: Option<String>,
-    /// The old version; `None` for the candidates' own versions.
-    pub from: Option<String>,
-    /// The new version.
-    pub to: String,
-    /// The version that the new replicas emulate; `None` for their own.
-    pub emulates: Option<String>,
-    /// The number of replicas; `None` for that of the Lease, or three.
-    pub replicas: Option<usize>,
-    /// Whether the replicas elect among themselves.
-    pub direct: bool,
-    /// How many replicas may run beyond the wanted number (`maxSurge`).
-    pub surge: usize,
-    /// How many of the wanted replicas may be unavailable (`maxUnavailable`).
-    pub unavailable: usize,
-    /// The order in which the old replicas stop.
-    pub order: Order,
-    /// How long a new replica takes until it stands and is ready.
-    pub readiness: Duration,
-    /// How long a replica's work takes to stop.
-    pub shutdown: Duration,
-    /// The lease duration in seconds; `None` for that of the Lease, or 15.
-    pub lease_seconds: Option<u32>,
-    /// The output format.
-    pub output: Output,
-}
 
 /// Simulates the upgrade. The exit code is 1 if it does not end, or if nobody leads in the end.
 ///

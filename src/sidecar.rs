@@ -7,11 +7,12 @@
 //! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
 //!   then does it give up the Lease.
 //!
-//! It stands `always`, or only while the program is `connected`.
+//! It stands `always`, or only while the program is `connected`. Both use what is `common`.
 //!
 //! [`Leadership`]: hustings_client::Leadership
 
 mod always;
+mod common;
 mod connected;
 mod label;
 mod routes;
@@ -22,24 +23,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use hustings_client::FailOpen;
 use hustings_client::metrics::Metrics;
-use hustings_client::{Elector, FailOpen, UNKNOWN_CONTAINER};
-use prometheus_client::registry::Registry;
-use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::label::Keeper;
+use self::common::{Endpoints, Sidecar};
 pub use self::label::{Pod, PodLabel};
 use crate::access::Access;
-use crate::candidacy::{Candidacy, Connection};
-use crate::cluster::Cluster;
-use crate::hint::Hinted;
+use crate::candidacy::Candidacy;
 use crate::ops;
-use crate::ops::admin;
-use crate::ops::health::{Check, Health};
-use crate::ops::http::{self, ListenAddress, Socket};
+use crate::ops::health::Health;
+use crate::ops::http::{ListenAddress, Socket};
 use crate::ops::metrics::ReleaseMetrics;
 
 /// The configuration of the sidecar.
@@ -73,31 +68,6 @@ pub enum Stands {
     WhileConnected,
 }
 
-/// The parts of the sidecar that do not depend on when it stands.
-struct Sidecar<'a> {
-    access: &'a Access,
-    candidacy: Candidacy,
-    connection: Connection,
-    pod_label: Option<(PodLabel, Pod)>,
-    fail_open: FailOpen,
-    registry: Arc<Registry>,
-    metrics: Metrics,
-    health: Health,
-    elector_runs: Check,
-    /// Cancelled by a signal.
-    shutdown: CancellationToken,
-    /// Ends the servers and their streams.
-    over: CancellationToken,
-    servers: TaskTracker,
-}
-
-/// Where the sidecar listens.
-struct Endpoints {
-    program: TcpListener,
-    socket: Option<(UnixListener, Socket)>,
-    admin: TcpListener,
-}
-
 /// Stands for the Lease until SIGTERM, SIGINT or SIGHUP.
 ///
 /// # Errors
@@ -107,7 +77,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, listen, socket, admin_address, pod_label, stands, fail_open } = config;
     let shutdown = ops::stop_on_signals()?;
     // A sidecar that cannot serve its program must not stand for the Lease.
-    let endpoints = Endpoints::listen(&listen, socket.as_deref(), &admin_address).await?;
+    let endpoints = endpoints(&listen, socket.as_deref(), &admin_address).await?;
     let connection = candidacy.connect(access, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
@@ -138,66 +108,19 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Sidecar<'_> {
-    /// Builds an elector that stops gracefully when `stop` is cancelled.
-    fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
-        let builder = self.candidacy.builder(&self.connection, stop);
-        // The program runs in another container. The end of this container is therefore no evidence of its death.
-        let builder = builder.container(UNKNOWN_CONTAINER);
-        self.candidacy.build(builder.metrics(&self.metrics).fail_open(self.fail_open))
+/// Listens for the program and for administrators.
+async fn endpoints(program: &ListenAddress, socket: Option<&Path>, admin: &ListenAddress) -> anyhow::Result<Endpoints> {
+    let program = program.listen("listen").await?;
+    let admin = admin.listen("admin-address").await?;
+    let socket = match socket {
+        Some(path) => Some(Socket::listen(path, "socket").await?),
+        None => None,
+    };
+    let address = program.local_addr()?;
+    tracing::info!(%address, "the sidecar listens");
+    tracing::info!(address = %admin.local_addr()?, "the admin server listens");
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "--listen is not a loopback address: any client that reaches it can query the leader");
     }
-
-    /// Starts to serve `program`, and on the admin address `is_leader`, health and metrics. Then checks that this
-    /// replica may stand. Returns the keeper of the label.
-    async fn start(&self, endpoints: Endpoints, program: Router, is_leader: Router) -> anyhow::Result<Option<Keeper>> {
-        let Endpoints { program: listener, socket, admin } = endpoints;
-        if let Some((listener, socket)) = socket {
-            let serving = http::serve_on(listener, program.clone(), self.over.clone());
-            self.servers.spawn(async move {
-                serving.await;
-                drop(socket);
-            });
-        }
-        self.servers.spawn(http::serve(listener, program, self.over.clone()));
-        let router = admin::router(self.health.clone(), Arc::clone(&self.registry)).merge(is_leader);
-        self.servers.spawn(http::serve(admin, router, self.over.clone()));
-
-        self.candidacy.check(&self.connection).await?;
-        let label = match self.pod_label.clone() {
-            Some((label, pod)) => {
-                // Keep the label even if the election is switched off. Only the label needs the cluster then.
-                let cluster = Cluster::connect(self.access, "sidecar").await?;
-                Some(Keeper::start(cluster.leases, label, pod).await?)
-            }
-            None => None,
-        };
-        self.elector_runs.pass();
-        Ok(label)
-    }
-
-    /// Ends the servers, within a second.
-    async fn finish(&self) {
-        self.elector_runs.fail("the elector has ended");
-        self.over.cancel();
-        self.servers.close();
-        self.servers.wait().await;
-    }
-}
-
-impl Endpoints {
-    async fn listen(program: &ListenAddress, socket: Option<&Path>, admin: &ListenAddress) -> anyhow::Result<Self> {
-        let program = program.listen("listen").await?;
-        let admin = admin.listen("admin-address").await?;
-        let socket = match socket {
-            Some(path) => Some(Socket::listen(path, "socket").await?),
-            None => None,
-        };
-        let address = program.local_addr()?;
-        tracing::info!(%address, "the sidecar listens");
-        tracing::info!(address = %admin.local_addr()?, "the admin server listens");
-        if !address.ip().is_loopback() {
-            tracing::warn!(%address, "--listen is not a loopback address: any client that reaches it can query the leader");
-        }
-        Ok(Self { program, socket, admin })
-    }
+    Ok(Endpoints { program, socket, admin })
 }

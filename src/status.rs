@@ -7,6 +7,8 @@
 //! is. One-shot `status` therefore reports that a Lease expires *within* its duration. `--watch` measures expiry as
 //! every elector does: from its own observation of the last change.
 
+mod color;
+mod config;
 mod native;
 mod output;
 mod pages;
@@ -17,6 +19,8 @@ mod watch;
 
 use std::process::ExitCode;
 
+pub(crate) use self::color::{color_of, color_of_candidate};
+pub use self::config::{Config, Output};
 pub(crate) use self::native::api_group;
 use self::output::Printer;
 pub(crate) use self::read::{NATIVES_NOT_SHOWN, list_candidates, read};
@@ -24,34 +28,6 @@ pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 pub(crate) use self::snapshot::{missing, rows};
 use crate::access::Access;
 use crate::cluster::Cluster;
-
-/// What to show, and how.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The one Lease to show; `None` for every Lease that is enrolled or has candidates.
-    pub lease: Option<String>,
-    /// Whether to show the Leases of all namespaces.
-    pub all_namespaces: bool,
-    /// Whether to keep running and show every change.
-    pub watch: bool,
-    /// The output format.
-    pub output: Output,
-}
-
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// For people.
-    Table,
-    /// For people, with more columns.
-    Wide,
-    /// For scripts: an array.
-    Json,
-    /// The same as YAML.
-    Yaml,
-    /// Only the names, for kubectl.
-    Name,
-}
 
 /// Shows the Leases. Without `--watch`, the exit code is 1 if one of them has no holder.
 ///

@@ -5,8 +5,6 @@ use std::io::Write as _;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-use crate::status::LeaseState;
-
 /// The width of texts outside a terminal, and the greatest width on a terminal.
 const WIDTH: usize = 100;
 
@@ -33,15 +31,9 @@ impl Styles {
         self.styled(text, Style::new().bold())
     }
 
-    /// The state of a Lease.
-    pub(crate) fn state(self, state: LeaseState) -> String {
-        let color = color_of(state);
-        self.styled(state.as_str(), color.on_default())
-    }
-
-    /// The state of a candidate.
-    pub(crate) fn candidate(self, state: &str) -> String {
-        color_of_candidate(state).map_or_else(|| state.to_owned(), |color| self.styled(state, color.on_default()))
+    /// A text in this color, if any.
+    pub(crate) fn colored(self, text: &str, color: Option<AnsiColor>) -> String {
+        color.map_or_else(|| text.to_owned(), |color| self.styled(text, color.on_default()))
     }
 
     /// Whether styles are on.
@@ -51,30 +43,11 @@ impl Styles {
 
     /// A part that deserves attention.
     pub(crate) fn alert(self, text: &str) -> String {
-        self.styled(text, AnsiColor::Red.on_default())
+        self.colored(text, Some(AnsiColor::Red))
     }
 
     fn styled(self, text: &str, style: Style) -> String {
         if self.is_on { format!("{style}{text}{style:#}") } else { text.to_owned() }
-    }
-}
-
-/// The color of a Lease's state. Red needs a person; yellow is temporary or intentional.
-pub(crate) const fn color_of(state: LeaseState) -> AnsiColor {
-    match state {
-        LeaseState::Held => AnsiColor::Green,
-        LeaseState::Granted | LeaseState::Hold => AnsiColor::Yellow,
-        LeaseState::Expired | LeaseState::Unheld | LeaseState::NoCandidate | LeaseState::Missing => AnsiColor::Red,
-    }
-}
-
-/// The color of a candidate's state, if it has one.
-pub(crate) fn color_of_candidate(state: &str) -> Option<AnsiColor> {
-    match state {
-        "Holder" => Some(AnsiColor::Green),
-        "Preferred" | "Damped" => Some(AnsiColor::Yellow),
-        "Unresponsive" | "Invalid" => Some(AnsiColor::Red),
-        _ => None,
     }
 }
 
@@ -120,24 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn states_have_colours_only_if_styles_are_on() {
+    fn texts_have_colours_only_if_styles_are_on() {
         let styles = Styles { is_on: true };
-        for (state, color) in [
-            (LeaseState::Held, "32"),
-            (LeaseState::Granted, "33"),
-            (LeaseState::Hold, "33"),
-            (LeaseState::Expired, "31"),
-            (LeaseState::Missing, "31"),
-        ] {
-            assert_eq!(styles.state(state), format!("\u{1b}[{color}m{}\u{1b}[0m", state.as_str()));
-            assert_eq!(Styles::none().state(state), state.as_str());
+        for (color, code) in [(AnsiColor::Green, "32"), (AnsiColor::Yellow, "33"), (AnsiColor::Red, "31")] {
+            assert_eq!(styles.colored("held", Some(color)), format!("\u{1b}[{code}mheld\u{1b}[0m"));
+            assert_eq!(Styles::none().colored("held", Some(color)), "held");
         }
-        for (state, color) in
-            [("Holder", "32"), ("Preferred", "33"), ("Damped", "33"), ("Unresponsive", "31"), ("Invalid", "31")]
-        {
-            assert_eq!(styles.candidate(state), format!("\u{1b}[{color}m{state}\u{1b}[0m"));
-        }
-        assert_eq!(styles.candidate("Standby"), "Standby");
+        assert_eq!(styles.colored("Standby", None), "Standby");
     }
 
     #[test]

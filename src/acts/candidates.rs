@@ -10,11 +10,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Error};
 
+use super::config::{Config, End, Targets};
 use super::outcome::{Goal, wait};
 use super::plan::Request;
 use super::report::Report;
+use super::requests::{explain, refused, within};
 use super::scene::{Scene, candidates};
-use super::{Config, End, Targets, explain, refused, within};
 use crate::cluster::{Cluster, scoped};
 use crate::forecast::{Holder, Objects, forecast};
 use crate::hint::Hinted;
@@ -288,8 +289,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::acts::{Act, Output};
+    use crate::acts::config::Act;
     use crate::cluster::testing::{Requests, Sent, cluster, failure, list};
+    use crate::output::Output;
 
     fn candidate(version: &str, exclude: Option<&str>) -> Value {
         let annotations = exclude.map(|exclude| json!({ "hustings.io/exclude": exclude }));

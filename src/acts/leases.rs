@@ -8,11 +8,12 @@ use hustings_core::model::{LeaseRecord, Transfer};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 
+use super::config::{Config, LeaseAct};
 use super::outcome::{Goal, wait};
 use super::plan::{Plan, Request, plan, standing};
 use super::report::Report;
+use super::requests::{explain, within};
 use super::scene::Scene;
-use super::{Config, LeaseAct, explain, within};
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
 
@@ -98,8 +99,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::acts::{Act, Output};
+    use crate::acts::config::{Act, End};
     use crate::cluster::testing::{Sent, cluster, failure, list};
+    use crate::output::Output;
 
     fn lease(version: &str, annotations: &Value) -> Value {
         json!({
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn each_act_waits_for_its_own_effect() {
         let before = LeaseRecord { holder: Some("a".to_owned()), ..LeaseRecord::default() };
-        let end = super::super::End::After(std::time::Duration::from_secs(1));
+        let end = End::After(std::time::Duration::from_secs(1));
         for (act, expected) in [
             (LeaseAct::Pause(None), "NoRequest"),
             (LeaseAct::Resume, "Written"),

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 
 use super::report::Report;
-use super::within;
+use super::requests::within;
 
 /// The pause between the end of a watch and the next read of the Lease.
 const READ_PERIOD: Duration = Duration::from_millis(200);

@@ -6,8 +6,9 @@ use hustings_client::api::{ReadCandidate, pin_text};
 use hustings_core::election::{Ineligible, TransferRefusal};
 use hustings_core::model::{Cause, Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
 
+use super::config::LeaseAct;
+use super::requests::refused;
 use super::scene::Scene;
-use super::{LeaseAct, refused};
 use crate::forecast::{Forecast, Holder, Objects, forecast};
 use crate::hint::Hinted;
 use crate::nearest;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Output;
+use crate::output::Output;
 use crate::terminal::visible;
 
 /// The report of one act on one object.

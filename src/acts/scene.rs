@@ -3,7 +3,7 @@
 use hustings_client::api::{ReadCandidate, ReadLease};
 use kube::Api;
 
-use super::{REFUSED, REQUEST_TIMEOUT, explain, within};
+use super::requests::{REFUSED, REQUEST_TIMEOUT, explain, within};
 use crate::cluster::Cluster;
 use crate::status::list_candidates;
 

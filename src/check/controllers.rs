@@ -8,8 +8,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::installation::Installation;
+use super::limit::limited;
 use super::report::Finding;
-use super::{crd, limited, own_lease};
+use super::{crd, own_lease};
 use crate::cluster::{api_error, scoped};
 use crate::controller::{self, Config, Missing, Native, OWN_LEASE, Purpose, Requirements};
 use crate::reviews::Subject;

@@ -8,12 +8,15 @@ use k8s_openapi::api::core::v1::Container;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
-use crate::cli::{self, Mistakes, Task, Unparsed};
 use crate::cluster::{api_error, scoped};
 use crate::controller::Config;
 
 /// The label of the chart's objects.
 const LABEL: &str = "app.kubernetes.io/name=hustings";
+
+/// Reads the configuration of a controller from the arguments of its container. The error is the reason why this binary
+/// cannot read it.
+pub type ReadConfig = fn(Vec<OsString>) -> Result<Config, String>;
 
 /// A Deployment of the controller.
 #[derive(Debug)]
@@ -36,16 +39,20 @@ pub(crate) struct Installation {
 ///
 /// # Errors
 /// Fails if Deployments cannot be listed.
-pub(crate) async fn find(client: &Client, namespace: Option<&str>) -> Result<Vec<Installation>, String> {
+pub(crate) async fn find(
+    client: &Client,
+    namespace: Option<&str>,
+    read_config: ReadConfig,
+) -> Result<Vec<Installation>, String> {
     let deployments: Api<Deployment> = scoped(client.clone(), namespace);
     match deployments.list(&ListParams::default().labels(LABEL)).await {
-        Ok(list) => Ok(list.items.into_iter().filter_map(read).collect()),
+        Ok(list) => Ok(list.items.into_iter().filter_map(|found| read(found, read_config)).collect()),
         Err(error) => Err(format!("cannot list Deployments: {:#}", api_error(error))),
     }
 }
 
 /// Reads a Deployment; `None` if it does not run the controller.
-fn read(deployment: Deployment) -> Option<Installation> {
+fn read(deployment: Deployment, read_config: ReadConfig) -> Option<Installation> {
     let namespace = deployment.namespace()?;
     let label = |name: &str| deployment.labels().get(name).cloned();
     let chart = label("helm.sh/chart").and_then(|chart| Some(chart.rsplit_once('-')?.1.to_owned()));
@@ -57,7 +64,7 @@ fn read(deployment: Deployment) -> Option<Installation> {
     let container = pod.containers.iter().find(is_controller)?;
     let image = container.image.as_deref().filter(|image| !image.contains('@'));
     let image = image.and_then(|image| image.rsplit('/').next()?.split_once(':')).map(|(_, tag)| tag.to_owned());
-    let config = configuration(container, &namespace);
+    let config = configuration(container, &namespace, read_config);
     let available = deployment.status.and_then(|status| status.available_replicas).unwrap_or(0);
     Some(Installation {
         service_account: pod.service_account_name.unwrap_or_else(|| "default".to_owned()),
@@ -72,7 +79,7 @@ fn read(deployment: Deployment) -> Option<Installation> {
 }
 
 /// Parses the container's arguments with the flags of this binary. Another version may have other flags.
-fn configuration(container: &Container, namespace: &str) -> Result<Config, String> {
+fn configuration(container: &Container, namespace: &str, read_config: ReadConfig) -> Result<Config, String> {
     let variables = container.env.iter().flatten().filter_map(|variable| {
         let path = variable
             .value_from
@@ -90,13 +97,7 @@ fn configuration(container: &Container, namespace: &str) -> Result<Config, Strin
         variables.iter().fold(argument.clone(), |text, (reference, value)| text.replace(reference.as_str(), value))
     };
     let arguments = container.args.iter().flatten().map(expand).map(OsString::from);
-    let cli = cli::parse(std::iter::once("hustings".into()).chain(arguments)).map_err(|error| match error {
-        // The first line names the flag; the rest is help.
-        Unparsed::ByClap(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
-        Unparsed::Invalid(error) => error.to_string(),
-    })?;
-    let Task::Controller(flags) = cli.task else { return Err("its first argument is not `controller`".to_owned()) };
-    Mistakes::check(|mistakes| flags.read(mistakes)).map_err(|error| error.to_string())
+    read_config(arguments.collect())
 }
 
 #[cfg(test)]
@@ -104,6 +105,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::controller_config;
     use crate::controller::Native;
 
     fn deployment(args: &[&str]) -> Deployment {
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn configuration_is_read_from_the_flags_of_the_container() {
         let args = ["controller", "--namespace=$(POD_NAMESPACE)", "--native", "--leader-elect-resource-name=own"];
-        let found = read(deployment(&args)).unwrap();
+        let found = read(deployment(&args), controller_config).unwrap();
         let config = found.config.unwrap();
         assert_eq!((config.native, config.own_lease.unwrap().name), (Native::Elect, "own".to_owned()));
         assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0"), Some("0.2.0")));
@@ -141,7 +143,7 @@ mod tests {
             let mut deployment = deployment(&["controller"]);
             let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
             pod.containers[0].image = Some(image.to_owned());
-            assert_eq!(read(deployment).unwrap().image.as_deref(), expected, "{image}");
+            assert_eq!(read(deployment, controller_config).unwrap().image.as_deref(), expected, "{image}");
         }
     }
 
@@ -151,18 +153,18 @@ mod tests {
         deployment.status = None;
         let spec = deployment.spec.as_mut().unwrap();
         (spec.replicas, spec.template.spec.as_mut().unwrap().service_account_name) = (None, None);
-        let found = read(deployment).unwrap();
+        let found = read(deployment, controller_config).unwrap();
         assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("default", 1, 0));
     }
 
     #[test]
     fn unknown_flag_is_named_in_the_error() {
-        let found = read(deployment(&["controller", "--from-the-future"])).unwrap();
+        let found = read(deployment(&["controller", "--from-the-future"]), controller_config).unwrap();
         assert_eq!(found.config.unwrap_err(), "error: unexpected argument '--from-the-future' found");
     }
 
     #[test]
     fn deployment_of_another_program_is_ignored() {
-        assert!(read(deployment(&["run", "--lease=a"])).is_none());
+        assert!(read(deployment(&["run", "--lease=a"]), controller_config).is_none());
     }
 }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::version::Info;
 
+use super::limit::TIMEOUT;
 use super::report::Finding;
 use crate::cluster::{Cluster, api_error};
 use crate::hint::Hinted;
@@ -16,7 +17,7 @@ const OLDEST_MINOR: u32 = 34;
 /// # Errors
 /// Fails if the server does not answer, since no other check is possible then.
 pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Finding> {
-    let version = tokio::time::timeout(super::TIMEOUT, cluster.leases.apiserver_version()).await;
+    let version = tokio::time::timeout(TIMEOUT, cluster.leases.apiserver_version()).await;
     let problem = || Hinted::new("cannot read the version of the API server", cluster.hint_on_server());
     match version {
         Ok(Ok(version)) => Ok(judge(&version)),

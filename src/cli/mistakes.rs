@@ -1,6 +1,6 @@
 //! Reports all mistakes in a command line at once.
 //!
-//! clap stops at the first invalid value. [`parse`] therefore parses again without the parser of that flag, until it
+//! clap stops at the first invalid value. [`matches()`] therefore parses again without the parser of that flag, until it
 //! knows every invalid value. The rules that concern several flags apply only if every value is valid.
 
 use std::collections::HashSet;
@@ -9,11 +9,9 @@ use std::ffi::OsString;
 
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, FromArgMatches as _};
+use clap::{ArgMatches, Command};
 
-use super::{Cli, command};
 use crate::hint::Hinted;
-use crate::program::Program;
 
 /// The exit code of the process for an invalid command line.
 const INVALID_COMMAND_LINE: u8 = 2;
@@ -31,21 +29,16 @@ pub enum Unparsed {
     Invalid(Hinted),
 }
 
-/// Parses the command line `arguments`, the first of which is the program's name.
+/// Parses the `arguments` of the command line that `command` defines. The first argument is the program's name.
 ///
 /// # Errors
 /// Fails with all invalid values, or with the output that clap prints.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unparsed> {
-    let arguments: Vec<_> = arguments.into_iter().collect();
-    let program = arguments.first().map_or(Program::Hustings, |path| Program::of(path));
-    let mut command = command(program);
+pub(super) fn matches(mut command: Command, arguments: &[OsString]) -> Result<ArgMatches, Unparsed> {
     let mut mistakes = Mistakes::default();
     let mut names = HashSet::new();
     loop {
-        let error = match command.clone().try_get_matches_from(&arguments) {
-            Ok(matches) if mistakes.is_empty() => {
-                return Cli::from_arg_matches(&matches).map_err(Unparsed::ByClap);
-            }
+        let error = match command.clone().try_get_matches_from(arguments) {
+            Ok(matches) if mistakes.is_empty() => return Ok(matches),
             Ok(_) => return Err(Unparsed::Invalid(mistakes.into_error())),
             Err(error) => error,
         };
@@ -115,6 +108,7 @@ fn accept_any(command: Command, name: &str) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::parse;
 
     fn rejected(arguments: &[&str]) -> String {
         let arguments = std::iter::once("hustings").chain(arguments.iter().copied()).map(OsString::from);

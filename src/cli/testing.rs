@@ -2,8 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::mistakes::{Mistakes, parse};
-use super::{Cli, Task};
+use super::{Cli, Mistakes, Task, parse};
 use crate::controller::Config;
 
 /// The configuration that `read` makes of a parsed command line, or all mistakes.

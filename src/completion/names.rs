@@ -4,7 +4,7 @@
 //! process, because clap does not pass them to a completer.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use kube::api::{ListParams, ObjectMeta};
 use kube::config::Kubeconfig;
 use kube::{Api, Resource};
 
-use super::flag;
 use crate::access::Access;
 use crate::cluster::Cluster;
+use crate::environment::variable_name;
 use crate::terminal::visible;
 
 /// How long the cluster may take. Users who would wait longer type the name instead.
@@ -113,7 +113,7 @@ fn access() -> Access {
 
 fn access_of(words: &[OsString], variables: impl Fn(String) -> Option<String>) -> Access {
     let given = |long: &str, short| {
-        let variable = crate::cli::variable_name(long.trim_start_matches('-'));
+        let variable = variable_name(long.trim_start_matches('-'));
         let value = flag(words, long, short).or_else(|| variables(variable));
         value.filter(|value| !value.is_empty())
     };
@@ -122,6 +122,14 @@ fn access_of(words: &[OsString], variables: impl Fn(String) -> Option<String>) -
         context: given("--context", None),
         namespace: given("--namespace", Some("-n")),
     }
+}
+
+/// The value of a flag in the words of a command line that may be incomplete or wrong.
+fn flag(words: &[OsString], long: &str, short: Option<&str>) -> Option<String> {
+    let is_flag = |word: &OsStr| word == long || short.is_some_and(|short| word == short);
+    let after = |(word, next): (&OsString, &OsString)| is_flag(word).then(|| next.to_string_lossy().into_owned());
+    let within = |word: &OsString| Some(word.to_str()?.strip_prefix(long)?.strip_prefix('=')?.to_owned());
+    words.iter().find_map(within).or_else(|| words.iter().zip(words.iter().skip(1)).find_map(after))
 }
 
 #[cfg(test)]
@@ -146,6 +154,15 @@ mod tests {
         let given = |texts: [&str; 3]| texts.map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()));
         assert_eq!(of("hustings status"), given(["/k", "", "shop"]));
         assert_eq!(of("hustings status --kubeconfig /own --context=c -n n w"), given(["/own", "c", "n"]));
+    }
+
+    #[test]
+    fn a_flag_is_found_in_an_incomplete_command_line() {
+        let words = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
+        let namespace = |line: &str| flag(&words(line), "--namespace", Some("-n"));
+        assert_eq!(namespace("hustings status -n shop w").as_deref(), Some("shop"));
+        assert_eq!(namespace("hustings --namespace=shop status --what").as_deref(), Some("shop"));
+        assert_eq!((namespace("hustings status -n"), namespace("hustings status")), (None, None));
     }
 
     #[tokio::test]

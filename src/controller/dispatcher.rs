@@ -9,6 +9,7 @@
 //!   statuses. The loop therefore never waits for the API server, and no Lease waits for another.
 
 mod measure;
+mod publication;
 mod publish;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +26,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use self::publish::Publication;
+use self::publication::Publication;
 use super::elected_lease::{Change, ElectedLease, Plan};
 use super::events::Publisher;
 use super::execute::Executor;

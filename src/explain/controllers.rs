@@ -2,7 +2,7 @@
 
 use hustings_core::model::CandidateKind;
 
-use super::explanation::{Controller, Controllers};
+use super::scene::{Controller, Controllers};
 use super::situation::{Leadership, Situation};
 
 /// How the candidates elect without a controller.

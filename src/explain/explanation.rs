@@ -1,82 +1,9 @@
-//! The explanation of one Lease, as a value. [`explain`] makes it from the observations; `render` prints it.
+//! The explanation of one Lease, as a value. `explain` makes it from the observations; `render` prints it.
 
-use std::time::Duration;
-
-use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_core::model::{CandidateKind, Now, Observed, PodRecord};
+use hustings_core::model::CandidateKind;
 use serde::Serialize;
 
-use super::situation::Situation;
-use super::{acts, candidates, controllers, leader, prospect, waits};
-use crate::status::{LeaseRow, LeaseState, api_group};
-
-/// One process's observations of one Lease, until `now`.
-#[derive(Clone, Debug)]
-pub struct Scene {
-    /// The namespace.
-    pub namespace: String,
-    /// The name of the Lease.
-    pub name: String,
-    /// The Lease; `None` if it does not exist.
-    pub lease: Option<ReadLease>,
-    /// Its candidates, of both APIs.
-    pub candidates: Vec<ReadCandidate>,
-    /// The Lease, with the local time of its last observed change.
-    pub observed: Option<Observed>,
-    /// Whether the holder renewed the Lease while the process watched.
-    pub has_renewed: bool,
-    /// How long the process watched the Lease.
-    pub watched_for: Duration,
-    /// The controllers.
-    pub controllers: Controllers,
-    /// The Pod of the holder.
-    pub pod: HolderPod,
-    /// The clocks of the observer.
-    pub now: Now,
-}
-
-/// The controllers of the cluster, as far as the observer knows them.
-#[derive(Clone, Debug)]
-pub enum Controllers {
-    /// The observer could not search for them, for this reason.
-    Unknown(String),
-    /// All controllers that the observer found.
-    Found(Vec<Controller>),
-}
-
-/// One installation of the controller.
-#[derive(Clone, Debug, Default)]
-pub struct Controller {
-    /// Its kind and place, such as `Deployment hustings in namespace hustings-system`.
-    pub place: String,
-    /// The numbers of available and of wanted replicas; `None` if they are unknown.
-    pub available: Option<(i32, i32)>,
-    /// Its flags; `None` if they are unknown.
-    pub flags: Option<ControllerFlags>,
-}
-
-/// The flags of a controller that concern one Lease.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ControllerFlags {
-    /// Whether it elects in the namespace of the Lease.
-    pub elects_here: bool,
-    /// Whether it elects native candidates.
-    pub elects_native: bool,
-    /// Whether the end of a holder's container counts as evidence.
-    pub evidence: bool,
-}
-
-/// The Pod of the holder.
-#[derive(Clone, Debug, Default)]
-pub enum HolderPod {
-    /// No object names it.
-    #[default]
-    Unnamed,
-    /// The observer may not read it, or the read failed, for this reason.
-    Unread(String),
-    /// The Pod; `None` if it does not exist.
-    Read(Option<PodRecord>),
-}
+use crate::status::{LeaseState, api_group};
 
 /// The explanation of one Lease. Every text is a plain sentence, or several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -159,23 +86,4 @@ pub struct Wait {
     pub until: Option<String>,
     /// What happens then.
     pub meaning: String,
-}
-
-/// Explains a Lease. The result depends on nothing but the scene.
-pub fn explain(scene: &Scene) -> Explanation {
-    let situation = Situation::of(scene);
-    let prospect = prospect::prospect(&situation);
-    let LeaseRow { state, holder, .. } = &situation.row;
-    Explanation {
-        namespace: scene.namespace.clone(),
-        lease: scene.name.clone(),
-        state: *state,
-        holder: holder.clone(),
-        leader: leader::sentences(&situation),
-        candidates: candidates::notes(&situation),
-        prospect,
-        waits: waits::waits(&situation),
-        acts: acts::sentences(&situation),
-        controllers: controllers::sentences(&situation),
-    }
 }

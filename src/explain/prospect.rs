@@ -7,11 +7,13 @@ use hustings_core::election::Event;
 use hustings_core::model::{ContainerEnd, Hold, LeaseRecord, PodRecord, SessionStamp};
 
 use super::controllers::WITHOUT;
-use super::explanation::{Controllers, HolderPod, Prospect};
+use super::explanation::Prospect;
+use super::scene::{Controllers, HolderPod};
 use super::situation::{Leadership, Situation};
 use super::words::{duration, list};
 use crate::forecast::{Forecast, Holder};
-use crate::rollout::{MOST_REPLICAS, after_crash};
+use crate::simulation::MOST_REPLICAS;
+use crate::simulation::crash::after_crash;
 
 /// Whether the controllers accept the end of a container as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

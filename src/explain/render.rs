@@ -7,6 +7,7 @@ use textwrap::{Options, WordSplitter, fill};
 
 use super::explanation::{CandidateNote, Explanation, Wait};
 use super::words::duration;
+use crate::status::{color_of, color_of_candidate};
 use crate::terminal::{Styles, visible};
 
 /// The narrowest line, even on a narrower terminal.
@@ -18,7 +19,8 @@ pub(crate) fn render(explanation: &Explanation, width: usize, styles: Styles) ->
     let Explanation { namespace, lease, state, leader, candidates, prospect, waits, acts, controllers, .. } =
         explanation;
     let title = format!("Lease {} in namespace {}: ", visible(lease), visible(namespace));
-    let mut blocks = vec![format!("{}{}", styles.heading(&title), styles.state(*state))];
+    let state = styles.colored(state.as_str(), Some(color_of(*state)));
+    let mut blocks = vec![format!("{}{state}", styles.heading(&title))];
     blocks.push(paragraph(leader, width));
     if !candidates.is_empty() {
         blocks.push(section(
@@ -54,7 +56,8 @@ fn candidate(note: &CandidateNote, all: &[CandidateNote], width: usize, styles: 
     let rank = note.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
     let widest = all.len().to_string().len();
     let label = format!("  {rank:>widest$}. {} {}", visible(&key.to_string()), visible(&note.claims));
-    let state = note.state.map_or_else(String::new, |state| format!(": {}", styles.candidate(state)));
+    let state = note.state.map(|state| format!(": {}", styles.colored(state, color_of_candidate(state))));
+    let state = state.unwrap_or_default();
     let indent = " ".repeat(widest + 4);
     format!("{label}{state}\n{}", indented(&indent, &indent, &note.reason, width))
 }

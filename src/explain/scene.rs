@@ -1,16 +1,15 @@
-//! Reads the input of an explanation: the Lease, its candidates, the controllers and the holder's Pod. It also watches
-//! for a renewal.
+//! The input of an explanation: the Lease, its candidates, the controllers and the holder's Pod. To read it, the command
+//! also watches for a renewal.
 
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock as _, SystemClock};
-use hustings_core::model::{LeaseRecord, Moment, Observed, SessionStamp};
+use hustings_core::model::{LeaseRecord, Moment, Now, Observed, PodRecord, SessionStamp};
 use kube::Api;
 use kube::api::ListParams;
 
-use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
-use crate::check::{Installation, find_installations};
+use crate::check::{Installation, ReadConfig, find_installations};
 use crate::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{Native, OWN_LEASE, read_pod};
 use crate::forecast::usual_interval;
@@ -22,16 +21,89 @@ const PERIOD: Duration = Duration::from_millis(250);
 /// The longest wait for a renewal, unless the user asks for another.
 const LONGEST_WATCH: Duration = Duration::from_secs(10);
 
+/// One process's observations of one Lease, until `now`.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The namespace.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// The Lease; `None` if it does not exist.
+    pub lease: Option<ReadLease>,
+    /// Its candidates, of both APIs.
+    pub candidates: Vec<ReadCandidate>,
+    /// The Lease, with the local time of its last observed change.
+    pub observed: Option<Observed>,
+    /// Whether the holder renewed the Lease while the process watched.
+    pub has_renewed: bool,
+    /// How long the process watched the Lease.
+    pub watched_for: Duration,
+    /// The controllers.
+    pub controllers: Controllers,
+    /// The Pod of the holder.
+    pub pod: HolderPod,
+    /// The clocks of the observer.
+    pub now: Now,
+}
+
+/// The controllers of the cluster, as far as the observer knows them.
+#[derive(Clone, Debug)]
+pub enum Controllers {
+    /// The observer could not search for them, for this reason.
+    Unknown(String),
+    /// All controllers that the observer found.
+    Found(Vec<Controller>),
+}
+
+/// One installation of the controller.
+#[derive(Clone, Debug, Default)]
+pub struct Controller {
+    /// Its kind and place, such as `Deployment hustings in namespace hustings-system`.
+    pub place: String,
+    /// The numbers of available and of wanted replicas; `None` if they are unknown.
+    pub available: Option<(i32, i32)>,
+    /// Its flags; `None` if they are unknown.
+    pub flags: Option<ControllerFlags>,
+}
+
+/// The flags of a controller that concern one Lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ControllerFlags {
+    /// Whether it elects in the namespace of the Lease.
+    pub elects_here: bool,
+    /// Whether it elects native candidates.
+    pub elects_native: bool,
+    /// Whether the end of a holder's container counts as evidence.
+    pub evidence: bool,
+}
+
+/// The Pod of the holder.
+#[derive(Clone, Debug, Default)]
+pub enum HolderPod {
+    /// No object names it.
+    #[default]
+    Unnamed,
+    /// The observer may not read it, or the read failed, for this reason.
+    Unread(String),
+    /// The Pod; `None` if it does not exist.
+    Read(Option<PodRecord>),
+}
+
 /// Reads the Lease and all other input.
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
-pub(super) async fn read(cluster: &Cluster, name: &str, watch: Option<Duration>) -> anyhow::Result<Scene> {
+pub(super) async fn read(
+    cluster: &Cluster,
+    name: &str,
+    watch: Option<Duration>,
+    read_config: ReadConfig,
+) -> anyhow::Result<Scene> {
     let sent = SystemClock.both().moment;
     let (lease, candidates) = read_election(cluster, name).await?;
     let record = lease.as_ref().map(|lease| lease.record.clone());
     let (controllers, pod, watched) = tokio::join!(
-        controllers(cluster),
+        controllers(cluster, read_config),
         pod(cluster, record.as_ref(), &candidates),
         renewal(cluster, name, lease, watch, sent),
     );
@@ -127,8 +199,8 @@ fn longest_watch(lease_seconds: u32) -> Duration {
 }
 
 /// Finds the controllers by their Deployments; without one, by their own Lease.
-async fn controllers(cluster: &Cluster) -> Controllers {
-    let found = match find_installations(&cluster.leases, None).await {
+async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers {
+    let found = match find_installations(&cluster.leases, None, read_config).await {
         Ok(found) => found,
         Err(reason) => return Controllers::Unknown(reason),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hustings_core::election::CandidateVerdict;
 use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, WireTime, reliance};
 
-use super::explanation::Scene;
+use super::scene::Scene;
 use crate::forecast::{self, Forecast, Objects};
 use crate::status::{self, CandidateRow, LeaseRow, LeaseState};
 

@@ -10,9 +10,9 @@ use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_core::model::{ContainerEnd, Moment, Now, Observed, PodRecord, WireTime};
 use serde_json::{Value, json};
 
-use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene, explain};
-use super::limit;
 use super::render::render;
+use super::scene::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
+use super::{explain, limit};
 use crate::terminal::Styles;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/explain");

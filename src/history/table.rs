@@ -8,7 +8,7 @@ use hustings_client::api::MicroTime;
 use hustings_core::model::WireTime;
 
 use super::terms::{PastTerms, TermRow};
-use super::timeline;
+use super::timeline::{self, length};
 use crate::terminal::{Styles, visible};
 
 /// Renders the terms at the wall-clock time `now`. The timeline takes at most `width` columns.
@@ -63,18 +63,6 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// A length of time with two units, such as `3h 12m`, or milliseconds if it is short.
-pub(super) fn length(duration: Duration) -> String {
-    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
-    match seconds {
-        0 => format!("{millis}ms"),
-        1..60 => format!("{seconds}.{}s", millis / 100),
-        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use hustings_core::model::{Cause, Ending, History, LeaseRecord, PastTerm, SessionMark};
@@ -84,13 +72,6 @@ mod tests {
 
     fn at(seconds: i64) -> WireTime {
         WireTime::from_micros(1_795_549_567_000_000 + seconds * 1_000_000)
-    }
-
-    #[test]
-    fn lengths_have_two_units() {
-        let lengths = [0, 20, 1_250, 59_999, 61_000, 3_600_000, 200_000_000];
-        let texts = lengths.map(|millis| length(Duration::from_millis(millis)));
-        assert_eq!(texts, ["0ms", "20ms", "1.2s", "59.9s", "1m 1s", "1h 0m", "2d 7h"]);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use hustings_core::model::WireTime;
 
-use super::table::length;
 use super::terms::TermRow;
 use crate::terminal::{Styles, visible};
 
@@ -76,6 +75,18 @@ fn letter(place: usize) -> char {
     LETTERS.chars().nth(place).or_else(|| LETTERS.chars().last()).unwrap_or('?')
 }
 
+/// A length of time with two units, such as `3h 12m`, or milliseconds if it is short.
+pub(super) fn length(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    match seconds {
+        0 => format!("{millis}ms"),
+        1..60 => format!("{seconds}.{}s", millis / 100),
+        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use hustings_client::api::MicroTime;
@@ -96,6 +107,13 @@ mod tests {
         let history = terms.fold(History::new(), |history, term| history.with(&term));
         let record = LeaseRecord { history, ..LeaseRecord::default() };
         render(&PastTerms::new("n", "l", &record, &[]).terms, at(100), width, Styles::none())
+    }
+
+    #[test]
+    fn lengths_have_two_units() {
+        let lengths = [0, 20, 1_250, 59_999, 61_000, 3_600_000, 200_000_000];
+        let texts = lengths.map(|millis| length(Duration::from_millis(millis)));
+        assert_eq!(texts, ["0ms", "20ms", "1.2s", "59.9s", "1m 1s", "1h 0m", "2d 7h"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod releases;
 use std::sync::atomic::AtomicU64;
 
 use hustings_client::metrics::Metrics as ElectionMetrics;
-use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -21,8 +21,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 pub use self::labels::{
-    ElectionResult, Failure, Kind, LeaseState, NativeElectorKind, PreferenceReason, ReleaseCause, Request, Resource,
-    UnheldCause,
+    ElectionResult, Failure, Kind, Labelled, LeaseState, NativeElectorKind, PreferenceReason, ReleaseCause, Request,
+    Resource, UnheldCause, ValueLabel,
 };
 pub(crate) use self::leases::count;
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
@@ -77,27 +77,11 @@ pub struct Metrics {
     pub own: ElectionMetrics,
 }
 
-/// A family of metrics with one label.
-pub type Labelled<M> = Family<ValueLabel, M>;
-
-/// One label: its name and its value.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ValueLabel {
-    name: &'static str,
-    value: &'static str,
-}
-
 /// The kind of a failed request, and the error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct FailureLabels {
     request: &'static str,
     error: &'static str,
-}
-
-impl EncodeLabelSet for ValueLabel {
-    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
-        (self.name, self.value).encode(encoder.encode_label())
-    }
 }
 
 impl Metrics {
@@ -244,12 +228,6 @@ pub fn registry() -> Registry {
 impl FailureLabels {
     pub(crate) const fn new(request: Request, error: Failure) -> Self {
         Self { request: request.as_str(), error: error.as_str() }
-    }
-}
-
-impl ValueLabel {
-    const fn new(name: &'static str, value: &'static str) -> Self {
-        Self { name, value }
     }
 }
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 use hustings_core::model::Version;
 use serde::Serialize;
 
-use super::group::ReplicaSpec;
-use super::simulation::News;
-use super::upgrade::Step;
+use crate::simulation::News;
+use crate::simulation::group::ReplicaSpec;
 
 /// The outcome of an upgrade. All times count from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -99,6 +98,17 @@ pub struct Gap {
     pub from_seconds: f64,
     /// How long it lasts. If no replica follows, it lasts until the end of the simulation.
     pub seconds: f64,
+}
+
+/// A step of the rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A new replica is created.
+    Created(String),
+    /// A new replica stands and is ready.
+    Ready(String),
+    /// An old replica is asked to stop.
+    Stops(String),
 }
 
 /// Collects the events of an upgrade.

@@ -7,8 +7,10 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::WireTime;
 use serde_json::{Value, json};
 
-use super::{Config, after_crash, cluster, render, simulate, upgrade};
+use super::{Config, render, simulate, upgrade};
 use crate::cli::{Mistakes, Task, parse};
+use crate::simulation::cluster;
+use crate::simulation::crash::after_crash;
 use crate::terminal::Styles;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/rollout");

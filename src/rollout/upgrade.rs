@@ -10,28 +10,16 @@ use std::time::Duration;
 use hustings_core::election;
 use hustings_core::model::WireTime;
 
-use super::Config;
-use super::group::{Group, REST, ReplicaSpec};
-use super::outcome::{Outcome, Recorder};
-use super::simulation::{NewReplica, Simulation};
+use super::config::{Config, Order};
+use super::outcome::{Outcome, Recorder, Step};
+use crate::simulation::group::{Group, REST, ReplicaSpec};
+use crate::simulation::{NewReplica, Simulation};
 
 /// How long a process may take to stop before Kubernetes kills it.
 const KILL_AFTER: Duration = Duration::from_secs(30);
 
 /// The longest upgrade, in virtual time. A longer one would keep the command busy for minutes.
 pub(super) const LIMIT: Duration = Duration::from_hours(6);
-
-/// The order in which the old replicas stop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// The youngest first, as a Deployment prefers.
-    #[default]
-    YoungestFirst,
-    /// The leader first.
-    LeaderFirst,
-    /// The leader last.
-    LeaderLast,
-}
 
 /// An upgrade to simulate.
 #[derive(Clone, Debug)]
@@ -52,17 +40,6 @@ pub(super) struct Running {
     new: Option<usize>,
     ready_at: Duration,
     is_stopping: bool,
-}
-
-/// A step of the rollout.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// A new replica is created.
-    Created(String),
-    /// A new replica stands and is ready.
-    Ready(String),
-    /// An old replica is asked to stop.
-    Stops(String),
 }
 
 /// Simulates the upgrade.

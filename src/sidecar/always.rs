@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use hustings_client::{Leadership, Term};
 
+use super::common::{Endpoints, Sidecar};
 use super::label::Keeper;
+use super::routes;
 use super::updates::Updates;
-use super::{Endpoints, Sidecar, routes};
 use crate::candidacy::{range, snapshot};
 
 /// The work of each term.

@@ -21,9 +21,9 @@ use hustings_client::{Leadership, Term};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::common::{Endpoints, Sidecar};
 use super::label::Keeper;
 use super::term::{self, Client};
-use super::{Endpoints, Sidecar};
 use crate::candidacy::range;
 use crate::candidacy::snapshot::{self, Snapshot};
 use crate::ops::http::{answer, refusal};

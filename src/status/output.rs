@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal as _;
 
+use super::config::{Config, Output};
 use super::snapshot::LeaseRow;
-use super::{Config, Output, table};
+use super::table;
 use crate::terminal::{Styles, print};
 
 /// Prints all rows at once.

@@ -9,9 +9,10 @@ use hustings_core::model::Observed;
 use kube::Api;
 use kube::api::ListParams;
 
+use super::config::Config;
+use super::native;
 use super::pages::Pages;
 use super::snapshot::{self, LeaseRow, key, path, rows};
-use super::{Config, native};
 use crate::cluster::{Cluster, candidates_unknown, scoped};
 use crate::hint::Hinted;
 use crate::nearest;
@@ -198,7 +199,7 @@ async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyho
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::Output;
+    use super::super::config::Output;
     use super::*;
     use crate::cluster::testing::{cluster, failure, list};
 

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 
+use super::color::{color_of, color_of_candidate};
 use super::snapshot::{CandidateRow, LeaseRow};
-use crate::terminal::{Styles, color_of, color_of_candidate, visible};
+use crate::terminal::{Styles, visible};
 
 /// How a table is rendered.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +86,8 @@ fn acts(row: &LeaseRow) -> String {
 
 fn full(row: &LeaseRow, styles: Styles) -> String {
     let title = format!("Lease {} in namespace {}: ", row.lease, row.namespace);
-    let mut text = format!("{}{}", styles.heading(&visible(&title)), styles.state(row.state));
+    let state = styles.colored(row.state.as_str(), Some(color_of(row.state)));
+    let mut text = format!("{}{state}", styles.heading(&visible(&title)));
     let token = row.token.map(|token| token.to_string());
     let facts = [
         ("holder", row.holder.clone()),

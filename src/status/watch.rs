@@ -25,7 +25,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::Config;
+use super::config::Config;
 use super::output::{show, shows_page};
 use super::read::{Selection, read};
 use super::snapshot::{self, LeaseRow, rows};

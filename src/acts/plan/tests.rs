@@ -3,7 +3,7 @@ use std::time::Duration;
 use hustings_client::api::ReadLease;
 use serde_json::{Value, json};
 
-use super::super::End;
+use super::super::config::End;
 use super::*;
 
 const WALL: WireTime = WireTime::from_micros(1_767_225_600_000_000);

@@ -2,7 +2,6 @@
 //!
 //! This rule must hold: publishing takes the loop only a few milliseconds at a time, however many Leases there are.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hustings_core::model::Now;
@@ -10,46 +9,14 @@ use tokio::time::Instant;
 
 use super::{Dispatcher, is_listed};
 use crate::controller::key::LeaseKey;
-use crate::page::{ControllerView, Page, Problem, Severity};
+use crate::page::{ControllerView, Problem, Severity};
 use crate::terminal::visible;
-
-/// How long to collect changes. A hand-over consists of several changes within milliseconds.
-const COLLECT: Duration = Duration::from_millis(100);
 
 /// The pause before the next Leases if more than [`MOST_AT_ONCE`] have changed.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The most Leases to publish at a time.
 const MOST_AT_ONCE: usize = 32;
-
-/// The page, and the Leases whose views may have changed.
-pub(super) struct Publication {
-    page: Page,
-    /// The name of this controller.
-    identity: String,
-    changed: BTreeSet<LeaseKey>,
-    due: Option<Instant>,
-}
-
-impl Publication {
-    pub(super) fn new((identity, page): (String, Page)) -> Self {
-        Self { page, identity, changed: BTreeSet::new(), due: None }
-    }
-
-    fn note(&mut self, key: &LeaseKey) {
-        if self.changed.insert(key.clone()) {
-            self.due.get_or_insert_with(|| Instant::now() + COLLECT);
-        }
-    }
-
-    /// Waits until it is time to publish changes. This function is cancel safe.
-    pub(super) async fn due(&self) {
-        match self.due {
-            Some(due) => tokio::time::sleep_until(due).await,
-            None => std::future::pending().await,
-        }
-    }
-}
 
 impl Dispatcher {
     /// Records that the view of this Lease may have changed.

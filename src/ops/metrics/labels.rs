@@ -1,11 +1,33 @@
-//! The values of the metrics' labels. Each label has a closed set of them.
+//! The labels of the metrics. Each label has a closed set of values.
 
 use hustings_core::election::{Evidence, Unheld};
 use hustings_core::model::{CandidateKey, CandidateKind, Cause};
 use hustings_core::ranking::Criterion;
 use hustings_core::stand_in::NativeElector;
+use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::metrics::family::Family;
 
-use super::ValueLabel;
+/// A family of metrics with one label.
+pub type Labelled<M> = Family<ValueLabel, M>;
+
+/// One label: its name and its value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ValueLabel {
+    name: &'static str,
+    value: &'static str,
+}
+
+impl ValueLabel {
+    const fn new(name: &'static str, value: &'static str) -> Self {
+        Self { name, value }
+    }
+}
+
+impl EncodeLabelSet for ValueLabel {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        (self.name, self.value).encode(encoder.encode_label())
+    }
+}
 
 /// Declares a closed set of label values under one label name.
 macro_rules! label_values {

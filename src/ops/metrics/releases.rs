@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Labelled, ReleaseCause};
+use super::labels::{Labelled, ReleaseCause};
 
 /// How long releases took, by their cause. Clones share it.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::WireTime;
 
+use super::Simulation;
 use super::cluster::group;
-use super::simulation::Simulation;
 
 /// How long the electors may take to elect, after the Lease has expired.
 const LIMIT: Duration = Duration::from_mins(2);

@@ -4,6 +4,9 @@
 //! same clock. This rule must hold: only the two cores decide who leads, so the same replica would lead in a real
 //! cluster.
 
+pub(crate) mod cluster;
+pub(crate) mod crash;
+pub(crate) mod group;
 mod watches;
 
 use std::collections::BTreeMap;
@@ -16,6 +19,9 @@ use hustings_core::model::{
     ReferenceStore, Reply, Request, WireTime,
 };
 
+/// The most replicas that a command simulates. To simulate that many takes about a second.
+pub(crate) const MOST_REPLICAS: usize = 100;
+
 /// How long a request takes to the server, an answer back, and a watch event to its process.
 const LATENCY: Duration = Duration::from_millis(5);
 
@@ -27,17 +33,17 @@ const DRAW: Draw = Draw(u32::MAX / 2);
 
 /// A replica to start.
 #[derive(Clone, Debug)]
-pub(super) struct NewReplica {
-    pub(super) config: elector::Config,
-    pub(super) nomination: Nomination,
+pub(crate) struct NewReplica {
+    pub(crate) config: elector::Config,
+    pub(crate) nomination: Nomination,
     /// How long its work takes to stop.
-    pub(super) shutdown: Duration,
+    pub(crate) shutdown: Duration,
     /// Its candidate, if one exists already.
-    pub(super) candidate: Option<CandidateRecord>,
+    pub(crate) candidate: Option<CandidateRecord>,
 }
 
 /// A replica of the group.
-pub(super) struct Replica {
+pub(crate) struct Replica {
     elector: Elector,
     nomination: Nomination,
     shutdown: Duration,
@@ -49,7 +55,7 @@ pub(super) struct Replica {
 
 /// A change that the simulation reports to its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(crate) enum News {
     /// This replica begins to lead.
     Leads { replica: usize },
     /// This replica stops leading.
@@ -95,7 +101,7 @@ struct Controller {
 }
 
 /// A group of replicas, its store, and its controller, if it has one.
-pub(super) struct Simulation {
+pub(crate) struct Simulation {
     lease: String,
     now: Now,
     store: ReferenceStore,
@@ -109,7 +115,7 @@ pub(super) struct Simulation {
 impl Simulation {
     /// Creates a group without replicas at the wall-clock time `wall`. Without a `controller`, the replicas elect
     /// themselves.
-    pub(super) fn new(lease: &str, controller: Option<election::Config>, wall: WireTime) -> Self {
+    pub(crate) fn new(lease: &str, controller: Option<election::Config>, wall: WireTime) -> Self {
         let controller = controller.map(|config| Controller {
             election: Election::new(config, "default", lease),
             awaited: 0,
@@ -133,34 +139,34 @@ impl Simulation {
     }
 
     /// The time since the start.
-    pub(super) fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.now.moment.since(Moment::from_micros(0))
     }
 
     /// The number of the replica that leads.
-    pub(super) fn leader(&self) -> Option<usize> {
+    pub(crate) fn leader(&self) -> Option<usize> {
         let leads = |replica: &Replica| !replica.is_gone && replica.leading.is_some();
         self.replicas.iter().position(leads)
     }
 
     /// The name of a replica.
-    pub(super) fn name(&self, replica: usize) -> &str {
+    pub(crate) fn name(&self, replica: usize) -> &str {
         &self.replicas[replica].nomination.name
     }
 
     /// Whether the process of a replica has ended.
-    pub(super) fn is_gone(&self, replica: usize) -> bool {
+    pub(crate) fn is_gone(&self, replica: usize) -> bool {
         self.replicas[replica].is_gone
     }
 
     /// Returns the news since the last call, each with its time since the start.
-    pub(super) fn take_news(&mut self) -> Vec<(Duration, News)> {
+    pub(crate) fn take_news(&mut self) -> Vec<(Duration, News)> {
         let start = Moment::from_micros(0);
         std::mem::take(&mut self.news).into_iter().map(|(at, news)| (at.since(start), news)).collect()
     }
 
     /// Starts a replica. Returns its number.
-    pub(super) fn start(&mut self, replica: NewReplica) -> usize {
+    pub(crate) fn start(&mut self, replica: NewReplica) -> usize {
         let NewReplica { config, nomination, shutdown, candidate } = replica;
         let index = self.replicas.len();
         if let Some(candidate) = candidate {
@@ -176,13 +182,13 @@ impl Simulation {
     }
 
     /// Asks a replica to stop, and kills it after `grace`.
-    pub(super) fn stop(&mut self, replica: usize, grace: Duration) {
+    pub(crate) fn stop(&mut self, replica: usize, grace: Duration) {
         self.push(Duration::ZERO, Event::Observe(replica, elector::Observation::Stop(Cause::Stopped)));
         self.push(grace, Event::Kill(replica));
     }
 
     /// Edits the Lease as an administrator does.
-    pub(super) fn edit_lease(&mut self, edit: impl FnOnce(&mut LeaseRecord)) {
+    pub(crate) fn edit_lease(&mut self, edit: impl FnOnce(&mut LeaseRecord)) {
         let name = self.lease.clone();
         if self.store.edit_lease(&name, edit).is_some() {
             self.show_lease();
@@ -190,7 +196,7 @@ impl Simulation {
     }
 
     /// Runs until `is_done`, for at most `limit`. Returns whether it is done.
-    pub(super) fn run_until(&mut self, limit: Duration, is_done: impl Fn(&Self) -> bool) -> bool {
+    pub(crate) fn run_until(&mut self, limit: Duration, is_done: impl Fn(&Self) -> bool) -> bool {
         let end = self.now.moment.after(limit);
         for _ in 0..MOST_EVENTS {
             if is_done(self) {
@@ -279,7 +285,7 @@ impl Simulation {
     }
 
     /// Ends the process of a replica.
-    pub(super) fn end(&mut self, index: usize) {
+    pub(crate) fn end(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         if std::mem::replace(&mut replica.is_gone, true) {
             return;

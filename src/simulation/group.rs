@@ -5,49 +5,49 @@ use std::time::Duration;
 use hustings_core::elector::{self, Durations, FailOpen, Mode, Timing};
 use hustings_core::model::{CandidateRecord, LeaseActs, Nomination, RecordedStatus, Strategy};
 
-use super::simulation::{NewReplica, Simulation};
+use super::{NewReplica, Simulation};
 
 /// How long the group may take to get a leader after its start.
 const SETTLING: Duration = Duration::from_mins(1);
 
 /// How long the group then runs.
-pub(super) const REST: Duration = Duration::from_secs(30);
+pub(crate) const REST: Duration = Duration::from_secs(30);
 
 /// The replicas of one Lease. The default is a group without replicas.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// The name of the Lease.
-    pub(super) lease: String,
+    pub(crate) lease: String,
     /// The live replicas, in the order of their creation. In direct mode, only the holder is known.
-    pub(super) replicas: Vec<ReplicaSpec>,
+    pub(crate) replicas: Vec<ReplicaSpec>,
     /// The name of the replica that leads. It may be none of `replicas`.
-    pub(super) leader: Option<String>,
+    pub(crate) leader: Option<String>,
     /// The hold on the Lease.
-    pub(super) hold: Option<String>,
+    pub(crate) hold: Option<String>,
     /// The acts on the Lease.
-    pub(super) acts: LeaseActs,
+    pub(crate) acts: LeaseActs,
     /// Whether the replicas elect among themselves.
-    pub(super) is_direct: bool,
+    pub(crate) is_direct: bool,
     /// The lease duration; `None` for the default.
-    pub(super) lease_seconds: Option<u32>,
+    pub(crate) lease_seconds: Option<u32>,
     /// How long a replica's work takes to stop.
-    pub(super) shutdown: Duration,
+    pub(crate) shutdown: Duration,
 }
 
 /// A replica to start.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReplicaSpec {
-    pub(super) name: String,
-    pub(super) binary_version: String,
-    pub(super) emulation_version: Option<String>,
-    pub(super) priority: Option<i32>,
+pub(crate) struct ReplicaSpec {
+    pub(crate) name: String,
+    pub(crate) binary_version: String,
+    pub(crate) emulation_version: Option<String>,
+    pub(crate) priority: Option<i32>,
     /// Its candidate in the cluster, if any.
-    pub(super) candidate: Option<CandidateRecord>,
+    pub(crate) candidate: Option<CandidateRecord>,
 }
 
 impl Group {
     /// The timing of every elector: the defaults, scaled to the lease duration.
-    pub(super) fn timing(&self) -> Timing {
+    pub(crate) fn timing(&self) -> Timing {
         let defaults = Durations::default();
         let lease_duration_seconds = self.lease_seconds.unwrap_or(defaults.lease_duration_seconds);
         let lease = Duration::from_secs(u64::from(lease_duration_seconds));
@@ -64,7 +64,7 @@ impl Group {
     }
 
     /// Adds replicas of the same version, or removes some, until there are as many as wanted. The leader always stays.
-    pub(super) fn resize(&mut self, wanted: usize) {
+    pub(crate) fn resize(&mut self, wanted: usize) {
         let Self { replicas, leader, .. } = self;
         while replicas.len() > wanted
             && let Some(index) = replicas.iter().rposition(|replica| Some(&replica.name) != leader.as_ref())
@@ -79,7 +79,7 @@ impl Group {
     }
 
     /// Starts the replicas, the leader first, and lets the group settle. Returns their numbers in the simulation.
-    pub(super) fn start(&self, simulation: &mut Simulation) -> Vec<usize> {
+    pub(crate) fn start(&self, simulation: &mut Simulation) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.replicas.len()).collect();
         // The others start once the leader leads, so that the same replica leads as in the cluster.
         order.sort_by_key(|index| Some(&self.replicas[*index].name) != self.leader.as_ref());
@@ -100,7 +100,7 @@ impl Group {
     }
 
     /// A further replica of this group.
-    pub(super) fn replica(&self, spec: ReplicaSpec) -> NewReplica {
+    pub(crate) fn replica(&self, spec: ReplicaSpec) -> NewReplica {
         let ReplicaSpec { name, binary_version, emulation_version, priority, candidate } = spec;
         let candidate = candidate.map(|candidate| CandidateRecord {
             uid: String::new(),

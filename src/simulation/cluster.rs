@@ -13,7 +13,7 @@ use crate::hint::Hinted;
 ///
 /// # Errors
 /// Fails if the simulation cannot reproduce how the group elects.
-pub(super) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> Result<Group, Hinted> {
+pub(crate) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> Result<Group, Hinted> {
     const OFFLINE: &str = "simulate without the cluster: leave out LEASE, and pass --from, --to and --replicas";
     if candidates.iter().any(|candidate| candidate.record.kind == CandidateKind::Native) {
         let message = "the Lease has candidates of coordination.k8s.io, which this command cannot simulate";

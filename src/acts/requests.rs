@@ -1,0 +1,34 @@
+//! The time limit of requests, and the errors for requests that fail and for acts that are refused.
+
+use std::time::Duration;
+
+use crate::cluster::{Cluster, api_error};
+use crate::hint::Hinted;
+
+/// The exit code if the act makes no sense now. The command has then written nothing.
+pub(super) const REFUSED: u8 = 3;
+
+/// How long a request may take.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An error for an act that makes no sense now.
+pub(super) fn refused(message: impl Into<String>, hint: impl Into<String>) -> Hinted {
+    Hinted::new(message, hint).with_exit_code(REFUSED)
+}
+
+/// An error that names the `attempt` that failed. If a permission is missing, the hint names the role that grants it.
+pub(super) fn explain(cluster: &Cluster, attempt: &str, error: kube::Error) -> anyhow::Error {
+    match &error {
+        kube::Error::Api(status) if status.code == 403 => {
+            let hint = format!("bind the chart's ClusterRole hustings-operator in namespace {}", cluster.namespace);
+            api_error(error).context(Hinted::new(attempt, hint))
+        }
+        _ => cluster.explain(attempt, error),
+    }
+}
+
+/// Limits a request to [`REQUEST_TIMEOUT`].
+pub(super) async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    let timed_out = |_| kube::Error::Service("the API server did not answer in time".into());
+    tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(timed_out)?
+}

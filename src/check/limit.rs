@@ -1,0 +1,22 @@
+//! The time limit of a check.
+
+use std::time::Duration;
+
+use super::report::Finding;
+
+/// How long one check may take, apart from the watch of the controllers' own Lease.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Returns the findings of a check, or one that says that the check took too long.
+pub(super) async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
+    tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(|_| vec![Finding::unknown(check, timed_out())])
+}
+
+/// Limits the time of a request. The error is the reason.
+pub(super) async fn limited<T>(request: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    tokio::time::timeout(TIMEOUT, request).await.unwrap_or_else(|_| Err(timed_out()))
+}
+
+fn timed_out() -> String {
+    format!("no answer within {} s", TIMEOUT.as_secs())
+}

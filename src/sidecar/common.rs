@@ -1,0 +1,96 @@
+//! What every sidecar does, whenever it stands: it builds electors, serves the program, and keeps the label.
+
+use std::sync::Arc;
+
+use axum::Router;
+use hustings_client::metrics::Metrics;
+use hustings_client::{Elector, FailOpen, UNKNOWN_CONTAINER};
+use prometheus_client::registry::Registry;
+use tokio::net::{TcpListener, UnixListener};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::label::{Keeper, Pod, PodLabel};
+use crate::access::Access;
+use crate::candidacy::{Candidacy, Connection};
+use crate::cluster::Cluster;
+use crate::hint::Hinted;
+use crate::ops::admin;
+use crate::ops::health::{Check, Health};
+use crate::ops::http::{self, Socket};
+
+/// The parts of the sidecar that do not depend on when it stands.
+pub(super) struct Sidecar<'a> {
+    pub(super) access: &'a Access,
+    pub(super) candidacy: Candidacy,
+    pub(super) connection: Connection,
+    pub(super) pod_label: Option<(PodLabel, Pod)>,
+    pub(super) fail_open: FailOpen,
+    pub(super) registry: Arc<Registry>,
+    pub(super) metrics: Metrics,
+    pub(super) health: Health,
+    pub(super) elector_runs: Check,
+    /// Cancelled by a signal.
+    pub(super) shutdown: CancellationToken,
+    /// Ends the servers and their streams.
+    pub(super) over: CancellationToken,
+    pub(super) servers: TaskTracker,
+}
+
+/// Where the sidecar listens.
+pub(super) struct Endpoints {
+    pub(super) program: TcpListener,
+    pub(super) socket: Option<(UnixListener, Socket)>,
+    pub(super) admin: TcpListener,
+}
+
+impl Sidecar<'_> {
+    /// Builds an elector that stops gracefully when `stop` is cancelled.
+    pub(super) fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
+        let builder = self.candidacy.builder(&self.connection, stop);
+        // The program runs in another container. The end of this container is therefore no evidence of its death.
+        let builder = builder.container(UNKNOWN_CONTAINER);
+        self.candidacy.build(builder.metrics(&self.metrics).fail_open(self.fail_open))
+    }
+
+    /// Starts to serve `program`, and on the admin address `is_leader`, health and metrics. Then checks that this
+    /// replica may stand. Returns the keeper of the label.
+    pub(super) async fn start(
+        &self,
+        endpoints: Endpoints,
+        program: Router,
+        is_leader: Router,
+    ) -> anyhow::Result<Option<Keeper>> {
+        let Endpoints { program: listener, socket, admin } = endpoints;
+        if let Some((listener, socket)) = socket {
+            let serving = http::serve_on(listener, program.clone(), self.over.clone());
+            self.servers.spawn(async move {
+                serving.await;
+                drop(socket);
+            });
+        }
+        self.servers.spawn(http::serve(listener, program, self.over.clone()));
+        let router = admin::router(self.health.clone(), Arc::clone(&self.registry)).merge(is_leader);
+        self.servers.spawn(http::serve(admin, router, self.over.clone()));
+
+        self.candidacy.check(&self.connection).await?;
+        let label = match self.pod_label.clone() {
+            Some((label, pod)) => {
+                // Keep the label even if the election is switched off. Only the label needs the cluster then.
+                let cluster = Cluster::connect(self.access, "sidecar").await?;
+                Some(Keeper::start(cluster.leases, label, pod).await?)
+            }
+            None => None,
+        };
+        self.elector_runs.pass();
+        Ok(label)
+    }
+
+    /// Ends the servers, within a second.
+    pub(super) async fn finish(&self) {
+        self.elector_runs.fail("the elector has ended");
+        self.over.cancel();
+        self.servers.close();
+        self.servers.wait().await;
+    }
+}
