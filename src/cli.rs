@@ -26,8 +26,10 @@ mod status;
 pub(crate) mod testing;
 mod timing;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use clap::builder::Resettable;
 use clap::{ArgAction, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use self::acts::{ExcludeFlags, LeaseFlags, PauseFlags, PinFlags, TargetFlags, TransferFlags};
@@ -167,12 +169,19 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unpar
     Cli::from_arg_matches(&matches).map_err(Unparsed::ByClap)
 }
 
-/// Reads the configuration of a controller from the `arguments` of its container.
+/// Reads the configuration of a controller from the arguments and the environment `variables` of its container.
 ///
 /// # Errors
 /// Fails with the reason if these are not the arguments of a controller, or if a flag is invalid.
-pub fn controller_config(arguments: Vec<OsString>) -> Result<crate::controller::Config, String> {
-    let cli = parse(std::iter::once("hustings".into()).chain(arguments)).map_err(|error| match error {
+pub fn controller_config(
+    arguments: Vec<OsString>,
+    variables: &BTreeMap<String, String>,
+) -> Result<crate::controller::Config, String> {
+    let arguments: Vec<_> = std::iter::once("hustings".into()).chain(arguments).collect();
+    let command = with_variables_of(command(Program::Hustings), variables);
+    let matches = mistakes::matches(command, &arguments);
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches).map_err(Unparsed::ByClap));
+    let cli = cli.map_err(|error| match error {
         // The first line names the flag; the rest is help.
         Unparsed::ByClap(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
         Unparsed::Invalid(error) => error.to_string(),
@@ -205,9 +214,22 @@ fn with_environment_variables(command: Command) -> Command {
         .mut_subcommands(with_environment_variables)
 }
 
+/// Replaces the environment of this process by that of another one.
+fn with_variables_of(command: Command, variables: &BTreeMap<String, String>) -> Command {
+    command
+        .mut_args(|argument| {
+            let value = argument.get_env().and_then(|name| variables.get(name.to_str()?)).cloned();
+            let argument = argument.env(Resettable::Reset);
+            match value {
+                Some(value) => argument.default_value(value),
+                None => argument,
+            }
+        })
+        .mut_subcommands(|subcommand| with_variables_of(subcommand, variables))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fmt::Write as _;
 
     use super::*;
@@ -215,6 +237,15 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_valid() {
         command(Program::Hustings).debug_assert();
+    }
+
+    #[test]
+    fn the_flags_of_another_process_are_not_in_the_environment_of_this_one() {
+        fn check(command: &Command) {
+            assert!(command.get_arguments().all(|argument| argument.get_env().is_none()), "{}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&with_variables_of(command(Program::Hustings), &BTreeMap::new()));
     }
 
     #[test]

@@ -14,9 +14,9 @@ use crate::controller::Config;
 /// The label of the chart's objects.
 const LABEL: &str = "app.kubernetes.io/name=hustings";
 
-/// Reads the configuration of a controller from the arguments of its container. The error is the reason why this binary
-/// cannot read it.
-pub type ReadConfig = fn(Vec<OsString>) -> Result<Config, String>;
+/// Reads the configuration of a controller from the arguments and the environment variables of its container. The error
+/// is the reason why this binary cannot read it.
+pub type ReadConfig = fn(Vec<OsString>, &BTreeMap<String, String>) -> Result<Config, String>;
 
 /// A Deployment of the controller.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ fn read(deployment: Deployment, read_config: ReadConfig) -> Option<Installation>
     })
 }
 
-/// Parses the container's arguments with the flags of this binary. Another version may have other flags.
+/// Reads the container's flags with this binary. Another version may have other flags.
 fn configuration(container: &Container, namespace: &str, read_config: ReadConfig) -> Result<Config, String> {
     let variables = container.env.iter().flatten().filter_map(|variable| {
         let path = variable
@@ -90,14 +90,14 @@ fn configuration(container: &Container, namespace: &str, read_config: ReadConfig
             Some("metadata.namespace") => Some(namespace.to_owned()),
             _ => variable.value.clone(),
         };
-        Some((format!("$({})", variable.name), value?))
+        Some((variable.name.clone(), value?))
     });
     let variables: BTreeMap<_, _> = variables.collect();
     let expand = |argument: &String| {
-        variables.iter().fold(argument.clone(), |text, (reference, value)| text.replace(reference.as_str(), value))
+        variables.iter().fold(argument.clone(), |text, (name, value)| text.replace(&format!("$({name})"), value))
     };
     let arguments = container.args.iter().flatten().map(expand).map(OsString::from);
-    read_config(arguments.collect())
+    read_config(arguments.collect(), &variables)
 }
 
 #[cfg(test)]
@@ -129,6 +129,21 @@ mod tests {
         assert_eq!((config.native, config.own_lease.unwrap().name), (Native::Elect, "own".to_owned()));
         assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0"), Some("0.2.0")));
         assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("a", 2, 1));
+    }
+
+    #[test]
+    fn configuration_is_read_from_the_environment_of_the_container() {
+        let variables =
+            [("HUSTINGS_NATIVE", "true", Native::Elect, "own"), ("HUSTINGS_NATIVE", "false", Native::Off, "own")];
+        for (name, value, native, own) in variables {
+            let mut deployment = deployment(&["controller", "--leader-elect-resource-name=own"]);
+            let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+            let own_name = json!({"name": "HUSTINGS_LEADER_ELECT_RESOURCE_NAME", "value": "a flag is stronger"});
+            let variables = json!([{"name": name, "value": value}, own_name]);
+            pod.containers[0].env = serde_json::from_value(variables).unwrap();
+            let config = read(deployment, controller_config).unwrap().config.unwrap();
+            assert_eq!((config.native, config.own_lease.unwrap().name.as_str()), (native, own), "{value}");
+        }
     }
 
     #[test]
