@@ -82,7 +82,8 @@ impl PastTerms {
         }
         let running = record.running_term().filter(|_| record.preferred_holder.is_some());
         let request = running.and_then(|term| term.request);
-        let last_end = past.first().map(|term| term.until).or(record.renew_time).map(MicroTime);
+        let last_end =
+            record.history.newest(record.transitions).map(|term| term.until).or(record.renew_time).map(MicroTime);
         Self {
             namespace: namespace.to_owned(),
             lease: lease.to_owned(),
@@ -201,9 +202,12 @@ mod tests {
 
     #[test]
     fn a_lease_without_a_holder_shows_when_the_last_term_ended() {
-        let released = LeaseRecord { holder: None, ..record() };
+        let released = LeaseRecord { holder: None, transitions: 2, ..record() };
         let terms = PastTerms::new("n", "l", &released, &[]);
         assert_eq!((terms.unheld_since, terms.terms.len()), (Some(MicroTime(at(200))), 2));
+        // A program of client-go releases the Lease and leaves the history as it is.
+        let unrecorded = LeaseRecord { transitions: 3, ..released };
+        assert_eq!(PastTerms::new("n", "l", &unrecorded, &[]).unheld_since, Some(MicroTime(at(210))));
         assert_eq!(PastTerms::new("n", "l", &record(), &[]).unheld_since, None);
         assert_eq!(PastTerms::new("n", "l", &LeaseRecord::default(), &[start("a", 5)]).terms.len(), 1);
     }
