@@ -302,7 +302,40 @@ mod tests {
         assert_eq!(lasts([(held(1, 15), 0), (edited.clone(), 1), (renewed_at(3, 2), 2)]), 15, "undone by a renewal");
         let another = SessionMark::read(Some("s/2/15"));
         let next_term = LeaseRecord { session: another, ..renewed_at(3, 2) };
-        assert_eq!(lasts([(held(1, 15), 0), (edited, 1), (next_term, 2)]), 900, "no renewal of that term");
+        assert_eq!(lasts([(held(1, 15), 0), (edited.clone(), 1), (next_term, 2)]), 900, "no renewal of that term");
+        let another_lease = LeaseRecord { uid: "v".to_owned(), ..renewed_at(3, 2) };
+        assert_eq!(lasts([(held(1, 15), 0), (edited.clone(), 1), (another_lease, 2)]), 900, "nor of that Lease");
+        let another_holder = LeaseRecord { holder: Some("c".to_owned()), ..renewed_at(3, 2) };
+        assert_eq!(lasts([(held(1, 15), 0), (edited, 1), (another_holder, 2)]), 900, "nor by that holder");
+    }
+
+    #[test]
+    fn a_death_counts_only_while_no_process_but_the_holder_can_rely_on_the_record() {
+        let first = || under_session(1, "a", 60, 4);
+        let edited = LeaseRecord { duration_seconds: 20, ..first() };
+        let renewed = under_session(2, "a", 60, 4);
+        let claims = [under_session(2, "c", 15, 5), under_session(3, "c", 15, 5)];
+        for (versions, counts) in [
+            (vec![LeaseRecord { resource_version: 2, ..edited.clone() }], false),
+            (vec![renewed.clone()], true),
+            (vec![renewed.clone(), LeaseRecord { resource_version: 3, duration_seconds: 20, ..renewed }], true),
+            (claims.to_vec(), false),
+        ] {
+            let mut observed = Observed::first(first(), at(0));
+            for record in versions {
+                assert!(observed.observe(record, at(1)));
+            }
+            assert_eq!(observed.observe_death(at(2)), counts, "{observed:?}");
+        }
+    }
+
+    #[test]
+    fn a_death_after_the_record_expired_changes_nothing() {
+        let mut observed = Observed::first(held(1, 15), at(0));
+        observed.observe(held(2, 15), at(1));
+        let expired = observed.expires_at();
+        assert!(observed.observe_death(at(30)));
+        assert_eq!(observed.expires_at(), expired);
     }
 
     #[test]
@@ -332,6 +365,11 @@ mod tests {
             observed.observe(under_session(5, "d", 20, 6), at(claimed_at + 70));
             assert_eq!(observed.lasts(), Duration::from_millis(20_020), "the next claim does not count it again");
         }
+        let claims = [(40, 1), (15, 50), (15, 80)];
+        let claims =
+            (2..).zip(claims).map(|(version, (seconds, seen_at))| (under_session(version, "c", seconds, 5), seen_at));
+        let versions = [(under_session(1, "a", 60, 4), 0)].into_iter().chain(claims);
+        assert_eq!(lasts(versions), 40, "a renewal under the former session resets nothing");
     }
 
     #[test]
@@ -350,7 +388,7 @@ mod tests {
     fn no_record_lasts_longer_than_an_hour() {
         let hour = Duration::from_millis(3_603_600);
         for record in [held(1, u32::MAX), LeaseRecord { duration_seconds: 3601, ..LeaseRecord::default() }] {
-            assert_eq!(Observed::first(record, at(0)).lasts(), hour);
+            assert_eq!((record.declared_seconds(), Observed::first(record, at(0)).lasts()), (3600, hour));
         }
     }
 }

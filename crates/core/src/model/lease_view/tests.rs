@@ -78,7 +78,10 @@ fn an_older_version_does_not_bring_a_missing_lease_back() {
     assert!(view.observe_missing(at(2), at(3)) && view.is_missing());
     assert!(!view.observe(version(5), None, at(4)) && !view.observe(version(5), Some(at(2)), at(4)));
     assert!(view.clone().observe(version(6), None, at(4)));
-    assert!(view.clone().observe(version(5), Some(at(4)), at(5)));
+    assert!(!view.observe(version(5), Some(at(3)), at(4)), "that request was sent when the Lease was found missing");
+    let mut again = view.clone();
+    assert!(again.observe(version(5), Some(at(4)), at(5)));
+    assert!(!again.observe_missing(at(5), at(6)), "a version arrived when that request was sent");
     assert!(view.observe_missing(at(9), at(10)));
     assert!(!view.observe(version(5), Some(at(4)), at(11)), "a later answer showed that the Lease is missing");
 }
@@ -165,6 +168,13 @@ fn a_duration_counts_only_if_the_last_version_or_an_existing_candidate_declares_
     assert_eq!(waits(&view), 40);
 }
 
+#[test]
+fn candidates_that_do_not_hold_a_created_lease_do_not_end_its_wait() {
+    let mut view = missing();
+    view.observe(created(6), None, at(2));
+    assert_eq!(view.free_from_with(&[CandidateRecord::default()]), Some(at(2).after(reliance(15))));
+}
+
 /// The history that the process would record after these versions.
 fn history(versions: impl IntoIterator<Item = LeaseRecord>) -> Vec<String> {
     let mut view = LeaseView::new();
@@ -185,7 +195,10 @@ fn a_term_whose_end_no_process_records_is_added_to_the_history() {
     assert_eq!(history([term(5, "a", 1), released.clone()]), ["1 a: released"]);
     let preferring = LeaseRecord { preferred_holder: Some("b".to_owned()), ..term(6, "a", 1) };
     let handed_over = LeaseRecord { session: SessionMark::Open, ..term(7, "b", 2) };
-    assert_eq!(history([term(5, "a", 1), preferring, handed_over.clone()]), ["1 a: handed over"]);
+    let claimed = term(7, "b", 2);
+    assert_eq!(history([term(5, "a", 1), preferring.clone(), handed_over.clone()]), ["1 a: handed over"]);
+    assert_eq!(history([term(5, "a", 1), preferring, claimed]), ["1 a: expired"], "it claimed the Lease");
+    assert_eq!(history([term(5, "a", 1), handed_over.clone()]), ["1 a: expired"], "a controller granted the Lease");
     assert_eq!(history([term(5, "a", 1), term(6, "b", 2), term(7, "c", 3)]), ["2 b: expired", "1 a: expired"]);
     assert_eq!(history([handed_over, term(8, "c", 3)]), ["2 b: not taken up"]);
     let another = LeaseRecord { uid: "another".to_owned(), ..term(6, "b", 1) };
