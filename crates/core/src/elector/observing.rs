@@ -94,7 +94,7 @@ impl Elector {
             Outcome::Conflict => {
                 self.note(Note::Conflict);
                 self.preference.withdraw_request();
-                self.writer.observe_conflict();
+                self.writer.observe_conflict(writing.retry_at);
                 // A pending read may return the version before the conflict.
                 self.reader.drop_pending();
                 let is_race = self.lifecycle.is_standby();

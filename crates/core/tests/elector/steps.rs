@@ -2,7 +2,7 @@
 
 use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source, Timer};
 use hustings_core::model::{
-    CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
+    CandidateRecord, Cause, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
 };
 
 use hustings_lab::{LEASE, config};
@@ -34,8 +34,24 @@ impl Steps {
         self.observe(Observation::LeaseWritten { attempt, outcome });
     }
 
+    /// Claims the free Lease, and returns the version with which the term begins.
+    fn lead(&mut self) -> LeaseRecord {
+        self.see(free(1));
+        let (attempt, write) = self.write().unwrap();
+        let held = write.applied_to(&free(1), 2);
+        self.answer(attempt, Outcome::Landed(held.clone()));
+        held
+    }
+
     fn actions(&mut self) -> Vec<Action> {
         self.elector.decide(self.now, Draw(0)).actions
+    }
+
+    fn read(&mut self) -> Option<AttemptId> {
+        self.actions().into_iter().find_map(|action| match action {
+            Action::ReadLease(attempt) => Some(attempt),
+            _ => None,
+        })
     }
 
     fn write(&mut self) -> Option<(AttemptId, LeaseWrite)> {
@@ -44,6 +60,10 @@ impl Steps {
             _ => None,
         })
     }
+}
+
+fn at(seconds: i64) -> Moment {
+    Moment::from_micros(seconds * 1_000_000)
 }
 
 fn free(resource_version: u64) -> LeaseRecord {
@@ -111,21 +131,44 @@ fn each_decision_names_the_timer_that_it_waits_for() {
 
 #[test]
 fn three_conflicts_in_a_row_are_followed_by_another_attempt_at_once() {
-    let mut steps = Steps::new(Mode::Direct);
-    let mut version = 1;
-    for seconds in [0_i64, 3, 6] {
-        steps.at(Moment::from_micros(seconds * 1_000_000));
-        steps.see(free(version));
-        let mut written = 0;
-        while let Some((attempt, _)) = steps.write() {
-            written += 1;
-            assert!(written < 9, "it does not rest");
-            version += 1;
-            steps.answer(attempt, Outcome::Conflict);
+    for is_shown_first in [false, true] {
+        let mut steps = Steps::new(Mode::Direct);
+        let mut version = 1;
+        for seconds in [0, 3, 6] {
+            steps.at(at(seconds));
             steps.see(free(version));
+            let mut written = 0;
+            while let Some((attempt, _)) = steps.write() {
+                written += 1;
+                assert!(written < 9, "it does not rest");
+                version += 1;
+                if is_shown_first {
+                    steps.see(free(version));
+                }
+                steps.answer(attempt, Outcome::Conflict);
+                steps.see(free(version));
+            }
+            assert_eq!(written, 4, "at {seconds} s");
         }
-        assert_eq!(written, 4, "at {seconds} s");
     }
+}
+
+#[test]
+fn a_holder_also_waits_after_more_conflicts_than_three() {
+    let mut steps = Steps::new(Mode::Direct);
+    let mut held = steps.lead();
+    steps.at(at(2));
+    for written in 1..=4 {
+        let (attempt, write) = steps.write().unwrap();
+        assert_eq!(write.purpose, Purpose::Renew, "{written}");
+        held.resource_version += 1;
+        steps.answer(attempt, Outcome::Conflict);
+        steps.see(held.clone());
+    }
+    let actions = steps.actions();
+    assert!(matches!(actions[..], [Action::ReadLease(_)]), "another client is at fault: {actions:?}");
+    steps.at(at(4));
+    assert!(steps.write().is_some());
 }
 
 #[test]
@@ -170,7 +213,6 @@ fn an_answer_to_an_unknown_request_is_ignored() {
 #[test]
 fn no_instant_is_owned_twice_by_a_wall_clock_that_goes_back() {
     let mut steps = Steps::new(Mode::Direct);
-    let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
     let wall = |seconds: i64| WireTime::from_micros(seconds * 1_000_000);
     steps.see(free(1));
     let (attempt, write) = steps.write().unwrap();
@@ -201,4 +243,115 @@ fn a_request_to_one_holder_does_not_delay_the_request_to_the_next() {
     let other = SessionMark::read(Some("s-c/1/15"));
     steps.see(LeaseRecord { holder: Some("c".to_owned()), session: other, transitions: 1, ..held(2, 4) });
     assert_eq!(steps.write().unwrap().1.purpose, Purpose::Prefer);
+}
+
+#[test]
+fn an_answer_does_not_revive_a_term_that_has_just_expired() {
+    let mut steps = Steps::new(Mode::Direct);
+    let held = steps.lead();
+    steps.at(at(6));
+    let (attempt, write) = steps.write().unwrap();
+    steps.at(at(10));
+    steps.answer(attempt, Outcome::Landed(write.applied_to(&held, 3)));
+    assert_eq!(steps.elector.decide(steps.now, Draw(0)).leading, None);
+}
+
+#[test]
+fn a_claim_of_unknown_outcome_begins_no_term_once_the_lease_was_missing() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.at(at(3));
+    steps.see(free(1));
+    let (attempt, write) = steps.write().unwrap();
+    steps.answer(attempt, Outcome::Unknown);
+    steps.at(at(4));
+    steps.observe(Observation::LeaseMissing { source: Source::Watch });
+    let read = steps.read().unwrap();
+    steps.observe(Observation::LeaseMissing { source: Source::Read(read) });
+    steps.see(write.applied_to(&free(1), 2));
+    assert_eq!(steps.elector.decide(steps.now, Draw(0)).leading, None, "the watch lags behind");
+}
+
+#[test]
+fn a_creation_of_unknown_outcome_is_followed_by_a_read() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.at(at(2));
+    let read = steps.read().unwrap();
+    steps.observe(Observation::LeaseMissing { source: Source::Read(read) });
+    let [Action::CreateLease(creation)] = steps.actions()[..] else { panic!("no creation") };
+    steps.answer(creation, Outcome::Unknown);
+    assert!(steps.read().is_some());
+}
+
+#[test]
+fn an_answer_that_a_newer_version_overtook_is_followed_by_a_read() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.at(at(3));
+    steps.see(free(1));
+    let (attempt, write) = steps.write().unwrap();
+    steps.see(held(9, 3));
+    steps.answer(attempt, Outcome::Landed(write.applied_to(&free(1), 2)));
+    assert!(steps.read().is_some());
+}
+
+#[test]
+fn a_read_that_was_sent_before_a_conflict_or_a_404_does_not_answer_it() {
+    for outcome in [Outcome::Conflict, Outcome::Missing] {
+        let mut steps = Steps::new(Mode::Direct);
+        steps.see(held(1, 3));
+        assert_eq!(steps.actions(), []);
+        steps.at(at(12));
+        let read = steps.read().unwrap();
+        steps.at(steps.elector.lease().unwrap().expires_at());
+        let (attempt, _) = steps.write().unwrap();
+        steps.answer(attempt, outcome);
+        steps.observe(Observation::Lease { record: held(1, 3), source: Source::Read(read) });
+        let mut actions = steps.actions();
+        steps.at(at(16));
+        actions.extend(steps.actions());
+        assert!(matches!(actions[..], [Action::ReadLease(_)]), "it does not know the reason yet: {actions:?}");
+    }
+}
+
+#[test]
+fn a_stop_without_a_term_waits_for_no_successor() {
+    let mut steps = Steps::new(Mode::Coordinated);
+    let [Action::CreateCandidate { attempt, .. }] = steps.actions()[..] else { panic!("no creation") };
+    let record = CandidateRecord { lease_name: LEASE.to_owned(), resource_version: 4, ..CandidateRecord::default() };
+    steps.observe(Observation::CandidateWritten { attempt, outcome: Outcome::Landed(record) });
+    steps.see(LeaseRecord { holder: Some("b".to_owned()), ..free(5) });
+    steps.observe(Observation::Stop(Cause::Stopped));
+    assert_ne!(steps.elector.decide(steps.now, Draw(0)).timer, Some(Timer::Successor));
+}
+
+#[test]
+fn unanswered_reads_are_awaited_and_then_sent_again() {
+    let mut steps = Steps::new(Mode::Coordinated);
+    let [Action::CreateCandidate { attempt, .. }] = steps.actions()[..] else { panic!("no creation") };
+    let record = CandidateRecord { lease_name: LEASE.to_owned(), resource_version: 4, ..CandidateRecord::default() };
+    steps.observe(Observation::CandidateWritten { attempt, outcome: Outcome::Landed(record) });
+    steps.see(held(5, 3));
+    assert_eq!(steps.actions(), []);
+    for seconds in [4, 9] {
+        steps.at(at(seconds));
+        let actions = steps.actions();
+        assert!(matches!(actions[..], [Action::ReadCandidate(_), Action::ReadLease(_)]), "{seconds} s: {actions:?}");
+    }
+    let mut direct = Steps::new(Mode::Direct);
+    direct.at(at(2));
+    for _ in 0..2 {
+        let decision = direct.elector.decide(direct.now, Draw(0));
+        assert_eq!((decision.timer, decision.deadline), (Some(Timer::RequestTimeout), Some(at(7))));
+    }
+}
+
+#[test]
+fn a_range_begins_with_its_term_if_the_record_does_not_show_the_end_of_the_former_range() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.at(at(5));
+    let record = LeaseRecord { token: Some(3), ..free(4) };
+    steps.see(record.clone());
+    let (attempt, write) = steps.write().unwrap();
+    steps.answer(attempt, Outcome::Landed(write.applied_to(&record, 5)));
+    let range = steps.elector.decide(steps.now, Draw(0)).range.unwrap();
+    assert_eq!(range.start, WireTime::from_micros(5_000_000));
 }
