@@ -177,7 +177,7 @@ impl Elector {
         let notes = std::mem::take(&mut self.notes);
         let timing = self.config.timing;
         let mut plan = Plan::new(timing, now.moment, draw, self.last_attempt, notes);
-        if self.lifecycle.is_standby() && !self.lifecycle.is_stopping() {
+        if !self.lifecycle.is_stopping() {
             plan.requests_from = self.pause.until(&timing, now.moment, draw);
         }
         if !self.is_finished(now.moment) {

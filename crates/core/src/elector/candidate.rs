@@ -185,7 +185,6 @@ impl Candidate {
                 if let Task::Renew(renewal) = &task {
                     self.reverted.observe_answer(record.renew_time == Some(renewal.renew_time));
                 }
-                self.next_try_at = now.moment;
                 self.observe_version(now.moment, record, Some(request.sent));
             }
             // The namespace or the kind does not exist.

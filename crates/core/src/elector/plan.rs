@@ -112,4 +112,12 @@ mod tests {
         }
         assert_eq!(plan.next, Some((at(20), Timer::Renewal)));
     }
+
+    #[test]
+    fn each_write_without_effect_doubles_the_wait_up_to_half_a_minute() {
+        let plan = Plan::new(Timing::default(), Moment::from_micros(0), Draw(0), 0, Vec::new());
+        for (reverted, seconds) in [(0, 2), (1, 4), (3, 16), (4, 30), (u32::MAX, 30)] {
+            assert_eq!(plan.retry_after(reverted), Moment::from_micros(seconds * 1_000_000), "{reverted}");
+        }
+    }
 }

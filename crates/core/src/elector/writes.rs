@@ -190,6 +190,8 @@ mod tests {
         assert_eq!((write.hold, write.leaving, write.preferred_holder), (Set::Remove, Set::Remove, Set::Remove));
         assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
         assert_eq!(write.key, Set::Keep, "this elector has the same key");
+        let without_hold = LeaseRecord { hold: None, ..record() };
+        assert_eq!(author().begin(Purpose::Claim, &without_hold).hold, Set::Keep, "there is none");
         let without_key = Author { key: None, ..author() };
         assert_eq!(
             (without_key.renew(&record()).key, without_key.begin(Purpose::Claim, &record()).key),

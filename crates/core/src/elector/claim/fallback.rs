@@ -93,10 +93,10 @@ impl Fallback {
     }
 
     /// When this elector may claim a Lease with this vacancy, as far as the other candidates are concerned.
-    pub(in crate::elector) fn claim_at(&self, vacancy: Vacancy, hold: Option<&str>) -> Option<Moment> {
+    pub(in crate::elector) fn claim_at(&self, vacancy: Vacancy) -> Option<Moment> {
         match self.verdict_on(vacancy)? {
-            Verdict::ClaimAt(moment) if withheld_by(hold).is_none() => Some(moment),
-            Verdict::ClaimAt(_) | Verdict::ListAt(_) => None,
+            Verdict::ClaimAt(moment) => Some(moment),
+            Verdict::ListAt(_) => None,
         }
     }
 
@@ -259,3 +259,6 @@ fn wait(
 fn withheld_by(hold: Option<&str>) -> Option<Withheld> {
     Hold::read(hold).filter(|hold| *hold != Hold::Disagreement).map(Withheld::Hold)
 }
+
+#[cfg(test)]
+mod tests;
