@@ -246,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_without_a_strategy_keeps_no_native_preferred_holder() {
+        let preferred =
+            LeaseWrite { preferred_holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &record()) };
+        let native = NativeFields { preferred_holder: Some("a".to_owned()), ..NativeFields::default() };
+        let with_strategy = LeaseRecord { strategy: Some("s".to_owned()), ..record() };
+        for (answer, is_kept) in [
+            (record(), None),
+            (with_strategy.clone(), Some(false)),
+            (LeaseRecord { native, ..with_strategy }, Some(true)),
+        ] {
+            assert_eq!(preferred.native_fields_kept_in(&answer), is_kept);
+        }
+    }
+
+    #[test]
     fn an_answer_keeps_a_write_if_it_shows_each_field_that_the_next_write_depends_on() {
         let write = LeaseWrite {
             holder: Set::To("a".to_owned()),

@@ -141,6 +141,10 @@ mod tests {
         let mut granted = created;
         granted.observe(LeaseRecord { resource_version: 1, session: SessionMark::Open, ..held(5) }, at(3));
         assert_eq!(granted.lasts().as_millis(), 5_005, "the writer of a grant has waited");
+        for observed_at in [missing.free_from(), at(60)] {
+            let created = missing.followed_by(LeaseRecord::as_created(), observed_at);
+            assert_eq!(created.relied_on_until(), None, "a wait that is over is forgotten");
+        }
     }
 
     #[test]

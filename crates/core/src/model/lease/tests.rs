@@ -155,3 +155,44 @@ fn a_grant_without_a_controller_removes_the_marks_of_the_former_term() {
     };
     assert_eq!(record, granted);
 }
+
+#[test]
+fn a_record_is_the_same_while_no_field_of_its_term_changes() {
+    let time = |micros| Some(WireTime::from_micros(micros));
+    let record = LeaseRecord { resource_version: 1, ..LeaseRecord::as_created() };
+    let other_metadata = LeaseRecord { resource_version: 2, preferred_holder: Some("b".to_owned()), ..record.clone() };
+    assert!(record.is_same_record(&other_metadata));
+    for (changed, field) in [
+        (LeaseRecord { uid: "v".to_owned(), ..record.clone() }, "uid"),
+        (LeaseRecord { holder: Some("a".to_owned()), ..record.clone() }, "holder"),
+        (LeaseRecord { duration_seconds: 16, ..record.clone() }, "duration"),
+        (LeaseRecord { acquire_time: time(1), ..record.clone() }, "acquire time"),
+        (LeaseRecord { renew_time: time(1), ..record.clone() }, "renew time"),
+        (LeaseRecord { transitions: 1, ..record.clone() }, "transitions"),
+        (LeaseRecord { session: SessionMark::Open, ..record.clone() }, "session"),
+    ] {
+        assert!(!record.is_same_record(&changed), "{field}");
+    }
+}
+
+#[test]
+fn a_record_that_is_open_or_given_up_declares_no_more_than_its_own_duration() {
+    let renewed = WireTime::from_micros(1_000_000);
+    let record = |session, holder: Option<&str>, duration_seconds| LeaseRecord {
+        holder: holder.map(str::to_owned),
+        duration_seconds,
+        renew_time: Some(renewed),
+        session,
+        ..LeaseRecord::default()
+    };
+    let until = |seconds| Some(renewed.after(Duration::from_secs(seconds)));
+    for (record, declares, range_end) in [
+        (record(SessionMark::Open, Some("a"), 0), 0, until(0)),
+        (record(SessionMark::Open, None, 1), 1, until(0)),
+        (record(SessionMark::Absent, None, 1), 15, until(0)),
+        (record(SessionMark::Absent, None, 2), 15, until(15)),
+        (record(SessionMark::Absent, Some("a"), 1), 15, until(15)),
+    ] {
+        assert_eq!((record.declared_seconds(), record.range_end()), (declares, range_end), "{record:?}");
+    }
+}

@@ -42,6 +42,7 @@ fn a_version_from_a_watch_counts_only_if_it_is_newer() {
     assert!(!view.observe(version(5), None, at(2)) && !view.observe(version(4), None, at(2)));
     assert!(view.observe(version(6), None, at(2)));
     assert_eq!(view.version(), Some(6));
+    assert!(LeaseView::new().observe(version(0), None, at(1)), "the first one always counts");
 }
 
 #[test]
@@ -70,6 +71,10 @@ fn evidence_counts_after_a_gap_once_a_renewal_was_observed() {
     assert!(!view.observe_death(at(5)), "another holder may have come and gone meanwhile");
     view.observe(renewed(7, 3), None, at(6));
     assert!(view.observe_death(at(6)));
+    assert_eq!(view.free_from(), Some(at(6)));
+    view.observe_lost(at(7));
+    view.observe(renewed(7, 3), Some(at(8)), at(9));
+    assert_eq!(view.free_from(), Some(at(9).after(reliance(20))), "the proof counts no more");
 }
 
 #[test]
@@ -138,6 +143,10 @@ fn a_creation_is_not_free_if_another_version_or_a_holder_was_observed_before_its
     view.observe(version(5), None, at(2));
     assert!(view.observe_created(created(6), at(1), at(3)) && !view.is_own_creation());
     let mut view = missing();
+    view.observe(created(6), None, at(2));
+    view.observe_lost(at(3));
+    assert!(!view.observe_created(created(6), at(1), at(4)) && !view.is_own_creation(), "its watch lost the Lease");
+    let mut view = missing();
     view.observe_candidate(&CandidateRecord {
         status: RecordedStatus { state: Some(CandidateState::Holder), ..RecordedStatus::default() },
         ..CandidateRecord::default()
@@ -173,6 +182,7 @@ fn candidates_that_do_not_hold_a_created_lease_do_not_end_its_wait() {
     let mut view = missing();
     view.observe(created(6), None, at(2));
     assert_eq!(view.free_from_with(&[CandidateRecord::default()]), Some(at(2).after(reliance(15))));
+    assert_eq!(present().free_from_with(&[CandidateRecord::default()]), present().free_from());
 }
 
 /// The history that the process would record after these versions.
