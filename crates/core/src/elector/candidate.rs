@@ -379,7 +379,7 @@ impl Candidate {
     /// Ends the pending read that `source` answers, and returns when it was sent.
     fn finish(&mut self, source: Source) -> Option<Moment> {
         let Source::Read(id) = source else { return None };
-        let read = self.pending.take_if(|pending| pending.request.id == id && pending.task == Task::Read);
+        let read = self.pending.take_if(|pending| pending.request.id == id);
         read.map(|read| read.request.sent)
     }
 }

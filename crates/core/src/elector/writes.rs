@@ -258,6 +258,14 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_name_and_the_holders_own_name_are_no_other_preferred_holder() {
+        for (preferred, other) in [(None, None), (Some(""), None), (Some("a"), None), (Some("b"), Some("b"))] {
+            let record = LeaseRecord { preferred_holder: preferred.map(str::to_owned), ..record() };
+            assert_eq!(preferred_other(&record, "a"), other);
+        }
+    }
+
+    #[test]
     fn a_renewal_writes_the_duration_again() {
         let write = author().renew(&record());
         assert_eq!((write.duration_seconds, write.leaving), (Set::To(15), Set::Remove));

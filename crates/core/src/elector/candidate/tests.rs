@@ -250,7 +250,8 @@ fn the_elector_renews_each_time_that_its_candidate_is_marked_unresponsive() {
         let (attempt, answer) = renewed(&mut candidate, 1, doubted(version(version_of_mark + 1)));
         candidate.observe_written(at(1), attempt, Outcome::Landed(answer.clone()));
         assert_eq!(next(&mut candidate, 1), None, "the same mark is answered once");
-        let cleared = CandidateRecord { renew_time: answer.renew_time, ..version(version_of_mark + 2) };
+        let mut cleared = doubted(CandidateRecord { renew_time: answer.renew_time, ..version(version_of_mark + 2) });
+        cleared.status.state = Some(CandidateState::Standby);
         candidate.observe_version(at(1).moment, cleared, None);
         assert_eq!(next(&mut candidate, 1), None);
     }
@@ -284,4 +285,25 @@ fn the_wait_for_a_refused_deletion_ends_before_the_next_attempt() {
     let (_, attempt) = next(&mut candidate, 1).unwrap();
     candidate.observe_written(at(1), attempt, Outcome::Refused);
     assert_eq!(timer(&mut candidate, 1), Some((2, Timer::CandidateDeletion)));
+}
+
+#[test]
+fn a_late_answer_to_an_abandoned_write_does_not_answer_the_next_write() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    let (first, _) = renewed(&mut candidate, 1, version(6));
+    candidate.pass_time(at(6).moment);
+    let (second, _) = renewed(&mut candidate, 6, version(6));
+    candidate.observe_written(at(6), first, Outcome::Conflict);
+    assert_eq!(candidate.request().map(|request| request.id), Some(second));
+}
+
+#[test]
+fn a_candidate_that_is_deleted_under_an_unanswered_read_is_created_again() {
+    let mut candidate = created();
+    candidate.poll();
+    assert!(matches!(next(&mut candidate, 3), Some((Action::ReadCandidate(_), _))));
+    candidate.observe_missing(at(4), Source::Watch);
+    candidate.pass_time(at(8).moment);
+    assert!(matches!(next(&mut candidate, 8), Some((Action::CreateCandidate { .. }, _))));
 }

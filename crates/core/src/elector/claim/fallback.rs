@@ -161,8 +161,7 @@ impl Fallback {
         config: &Config,
     ) -> Option<Note> {
         let Listing { request, vacancy } = self.listing.take_if(|listing| listing.request.id == attempt)?;
-        let of_lease = records.unwrap_or_default().iter().filter(|record| record.lease_name == config.lease_name);
-        let candidates: Vec<_> = of_lease.map(|record| (record, record.standing())).collect();
+        let candidates = records.unwrap_or_default().iter().map(|record| (record, record.standing())).collect();
         let (verdict, note) = match wait(candidates, config) {
             Ok(wait) => {
                 let claim_at = request.sent.after(wait).max(free_from.unwrap_or(vacancy.free_from));

@@ -1,5 +1,4 @@
 use super::*;
-use crate::elector::lease_history::LeaseHistory;
 use crate::elector::{FailOpen, Mode, Timing};
 use crate::model::{RecordedStatus, Strategy};
 
@@ -55,17 +54,4 @@ fn a_dissenter_counts_while_it_is_valid_and_not_marked_unresponsive() {
     assert_eq!(wait_beside(&dissenter(VALID + Duration::from_micros(1))), Ok(STEP));
     let status = RecordedStatus { state: Some(CandidateState::Unresponsive), ..RecordedStatus::default() };
     assert_eq!(wait_beside(&CandidateRecord { status, ..dissenter(Duration::ZERO) }), Ok(STEP));
-}
-
-#[test]
-fn a_candidate_of_another_lease_in_the_list_has_no_place() {
-    let now = Moment::from_micros(0);
-    let mut lease = LeaseHistory::default();
-    assert!(lease.observe_missing(now, now));
-    let vacancy = Vacancy::of(&lease).unwrap();
-    let request = Request { id: AttemptId(1), sent: now, until: now.after(Duration::from_secs(5)) };
-    let mut fallback = Fallback { listing: Some(Listing { request, vacancy }), ..Fallback::default() };
-    let elsewhere = CandidateRecord { lease_name: "m".to_owned(), ..candidate("better", "1.0", Duration::ZERO) };
-    fallback.observe_list(now, AttemptId(1), Some(&[own(), elsewhere]), None, &config());
-    assert_eq!(fallback.claim_at(vacancy), Some(now.after(STEP)));
 }
