@@ -228,6 +228,10 @@ fn unanswered_reads_are_awaited_and_then_sent_again() {
         let decision = direct.elector.decide(direct.now, Draw(0));
         assert_eq!((decision.timer, decision.deadline), (Some(Timer::RequestTimeout), Some(at(7))));
     }
+    direct.at(at(3));
+    direct.see(held(1, 3));
+    let decision = direct.elector.decide(direct.now, Draw(0));
+    assert_eq!(decision.timer, Some(Timer::RequestTimeout), "a version from the watch does not answer the read");
 }
 
 #[test]
