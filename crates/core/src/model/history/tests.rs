@@ -86,6 +86,9 @@ fn eight_terms_are_kept() {
     let running = history.with_running(&RunningTerm::new(21, "web", millis(1), None));
     assert_eq!((history.as_str().lines().count(), running.as_str().lines().count()), (8, 9));
     assert_eq!((history.newest(20), history.newest(19)), (history.terms().next(), None));
+    let nine: Vec<String> = (1..=9).map(|number| term(number, "web").to_string()).collect();
+    assert_eq!(History::read(&nine.join("\n")).terms().count(), 8, "another program wrote more");
+    assert_eq!(History::read(&"x".repeat(2_000)).as_str().len(), 1_024);
 }
 
 #[test]
@@ -111,6 +114,7 @@ fn a_long_name_keeps_its_ends() {
     assert!(kept.len() == 63 && kept.starts_with("deployment") && kept.ends_with("-x2x4v"), "{kept}");
     let short = "n".repeat(64);
     assert_eq!(term(1, &short).holder, short);
+    assert_eq!(term(1, &format!("{short}n")).holder.len(), 63);
 }
 
 #[test]
