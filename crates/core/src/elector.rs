@@ -120,10 +120,11 @@ impl Elector {
                 let news = self.fallback.observe_failure(attempt, &self.config);
                 self.note(news);
             }
-            Observation::Candidates { attempt, records } => {
-                let Config { lease_name, .. } = &self.config;
-                let of_lease = records.iter().flatten().filter(|record| record.lease_name == *lease_name);
-                let free_from = self.lease.view().free_from_with(of_lease);
+            Observation::Candidates { attempt, mut records } => {
+                if let Some(records) = &mut records {
+                    records.retain(|record| record.lease_name == self.config.lease_name);
+                }
+                let free_from = self.lease.view().free_from_with(records.iter().flatten());
                 let news = self.fallback.observe_list(now.moment, attempt, records.as_deref(), free_from, &self.config);
                 self.note(news);
                 if let Some(candidate) = &mut self.candidate
@@ -177,7 +178,7 @@ impl Elector {
         let notes = std::mem::take(&mut self.notes);
         let timing = self.config.timing;
         let mut plan = Plan::new(timing, now.moment, draw, self.last_attempt, notes);
-        if self.lifecycle.is_standby() && !self.lifecycle.is_stopping() {
+        if !self.lifecycle.is_stopping() {
             plan.requests_from = self.pause.until(&timing, now.moment, draw);
         }
         if !self.is_finished(now.moment) {

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "elector/answers.rs"]
+mod answers;
 #[path = "elector/steps.rs"]
 mod steps;
 

@@ -185,7 +185,6 @@ impl Candidate {
                 if let Task::Renew(renewal) = &task {
                     self.reverted.observe_answer(record.renew_time == Some(renewal.renew_time));
                 }
-                self.next_try_at = now.moment;
                 self.observe_version(now.moment, record, Some(request.sent));
             }
             // The namespace or the kind does not exist.
@@ -380,7 +379,7 @@ impl Candidate {
     /// Ends the pending read that `source` answers, and returns when it was sent.
     fn finish(&mut self, source: Source) -> Option<Moment> {
         let Source::Read(id) = source else { return None };
-        let read = self.pending.take_if(|pending| pending.request.id == id && pending.task == Task::Read);
+        let read = self.pending.take_if(|pending| pending.request.id == id);
         read.map(|read| read.request.sent)
     }
 }

@@ -49,9 +49,8 @@ impl Elector {
         }
         let vacancy = Vacancy::of(&self.lease)?;
         let mut claim_at = match mode {
-            Mode::Coordinated if !self.lease.view().is_own_creation() => {
-                self.fallback.claim_at(vacancy, hold_of(self.lease.view().record()))?
-            }
+            // A hold that was set since the list shows a controller, which ends the fallback.
+            Mode::Coordinated if !self.lease.view().is_own_creation() => self.fallback.claim_at(vacancy)?,
             // In direct mode no controller grants the Lease or ends the pause. The elector ignores the end of the pause:
             // it must not depend on its own wall clock.
             Mode::Direct if self.lease.view().record().is_some_and(LeaseRecord::is_paused) => return None,

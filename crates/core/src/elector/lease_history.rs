@@ -149,6 +149,7 @@ fn shows_controller(former: Option<&LeaseRecord>, record: &LeaseRecord) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SessionMark;
 
     fn at(seconds: i64) -> Moment {
         Moment::from_micros(seconds * 1_000_000)
@@ -160,18 +161,59 @@ mod tests {
 
     #[test]
     fn only_a_new_value_shows_that_a_controller_wrote() {
+        let named = |name: &str| Some(name.to_owned());
+        let grant = |resource_version, transitions| LeaseRecord {
+            holder: named("a"),
+            transitions,
+            session: SessionMark::Open,
+            ..version(resource_version)
+        };
         let mut history = LeaseHistory::default();
-        let held_back =
-            |hold: &str, resource_version| LeaseRecord { hold: Some(hold.to_owned()), ..version(resource_version) };
         for (record, seen_at) in [
             (version(1), None),
-            (held_back("x", 2), Some(2)),
-            (held_back("x", 3), Some(2)),
-            (held_back("y", 4), Some(4)),
+            (LeaseRecord { hold: named("x"), ..version(2) }, Some(2)),
+            (LeaseRecord { hold: named("x"), ..version(3) }, Some(2)),
+            (LeaseRecord { hold: named("y"), ..version(4) }, Some(4)),
+            (grant(5, 1), Some(5)),
+            (grant(6, 1), Some(5)),
+            (grant(7, 2), Some(7)),
+            (LeaseRecord { preferred_holder: named("b"), ..version(8) }, Some(8)),
+            (LeaseRecord { preferred_holder: named("b"), ..version(9) }, Some(8)),
+            (LeaseRecord { preferred_holder: named("c"), ..version(10) }, Some(10)),
         ] {
             let now = at(i64::try_from(record.resource_version).unwrap());
             history.observe(record, None, now);
             assert_eq!(history.controller_seen_at(), seen_at.map(at));
+        }
+        let outdated = LeaseRecord { hold: named("z"), ..version(3) };
+        assert!(!history.observe(outdated, None, at(11)));
+        assert_eq!(history.controller_seen_at(), Some(at(10)));
+    }
+
+    #[test]
+    fn a_preferred_holder_shows_that_a_controller_elects() {
+        let mut history = LeaseHistory::default();
+        history.observe(version(1), None, at(1));
+        assert!(!history.was_elected());
+        history.observe(LeaseRecord { preferred_holder: Some("b".to_owned()), ..version(2) }, None, at(2));
+        assert!(history.was_elected());
+    }
+
+    #[test]
+    fn the_range_of_a_deleted_lease_ends_a_lease_of_at_least_15_s_after_its_last_possible_renewal() {
+        let open = |resource_version| LeaseRecord { session: SessionMark::Open, ..version(resource_version) };
+        for (record, seconds) in [
+            (version(1), 10 + 15 + 1 + 15),
+            (LeaseRecord { duration_seconds: 5, ..open(1) }, 10 + 1 + 15),
+            (LeaseRecord { duration_seconds: 60, ..version(1) }, 10 + 60 + 1 + 60),
+        ] {
+            let renew_time = Some(WireTime::from_micros(10_000_000));
+            let mut history = LeaseHistory::default();
+            history.observe(LeaseRecord { renew_time, ..record }, None, at(1));
+            assert!(!history.observe_missing(at(0), at(2)), "a version was observed since");
+            assert_eq!(history.lost_range_end(), None);
+            assert!(history.observe_missing(at(2), at(2)));
+            assert_eq!(history.lost_range_end(), Some(WireTime::from_micros(seconds * 1_000_000)));
         }
     }
 

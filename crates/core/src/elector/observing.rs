@@ -94,7 +94,7 @@ impl Elector {
             Outcome::Conflict => {
                 self.note(Note::Conflict);
                 self.preference.withdraw_request();
-                self.writer.observe_conflict();
+                self.writer.observe_conflict(writing.retry_at);
                 // A pending read may return the version before the conflict.
                 self.reader.drop_pending();
                 let is_race = self.lifecycle.is_standby();
@@ -138,11 +138,9 @@ impl Elector {
         let ends_conflict = self.writer.end_conflict();
         let Config { identity, session, timing, .. } = &self.config;
         let Some(record) = self.lease.view().record() else {
-            if self.lease.view().is_missing() {
-                self.writer.forget_attempts();
-                let news = self.lifecycle.observe_missing(now, &mut self.writer);
-                self.note(news);
-            }
+            self.writer.forget_attempts();
+            let news = self.lifecycle.observe_missing(now, &mut self.writer);
+            self.note(news);
             return;
         };
         if ends_conflict && self.lifecycle.is_standby() {

@@ -100,6 +100,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elector::Durations;
 
     #[test]
     fn the_earliest_timer_that_has_not_passed_is_the_deadline() {
@@ -111,5 +112,16 @@ mod tests {
             plan.wake_at(timer, at(moment));
         }
         assert_eq!(plan.next, Some((at(20), Timer::Renewal)));
+    }
+
+    #[test]
+    fn each_write_without_effect_doubles_the_wait_up_to_half_a_minute() {
+        let plan = Plan::new(Timing::default(), Moment::from_micros(0), Draw(0), 0, Vec::new());
+        for (reverted, seconds) in [(0, 2), (1, 4), (3, 16), (4, 30), (u32::MAX, 30)] {
+            assert_eq!(plan.retry_after(reverted), Moment::from_micros(seconds * 1_000_000), "{reverted}");
+        }
+        let brief = Durations { retry_period: Duration::from_millis(100), ..Durations::default() };
+        let plan = Plan::new(Timing::new(brief).unwrap(), Moment::from_micros(0), Draw(0), 0, Vec::new());
+        assert_eq!(plan.retry_after(9), Moment::from_micros(3_200_000), "at most five times");
     }
 }

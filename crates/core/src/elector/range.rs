@@ -52,7 +52,6 @@ impl OwnRange {
     pub(super) fn extended(former: Option<Self>, landed: &Attempt, duration: Duration) -> Self {
         let end = landed.renew_time.after(duration);
         match former {
-            Some(former) if former.ordinal == landed.ordinal && former.is_closed => former,
             Some(former) if former.ordinal == landed.ordinal => Self { end: former.end.max(end), ..former },
             _ => Self { ordinal: landed.ordinal, start: landed.range_start, end, is_closed: false },
         }

@@ -33,6 +33,8 @@ pub(super) struct PendingWrite {
     pub(super) request: Request,
     /// `None` for a creation.
     write: Option<Box<LeaseWrite>>,
+    /// When it may be repeated if conflicts delay the next write.
+    pub(super) retry_at: Moment,
 }
 
 impl PendingWrite {
@@ -79,10 +81,14 @@ impl Writer {
         self.has_conflict
     }
 
-    /// A write met a conflict.
-    pub(super) const fn observe_conflict(&mut self) {
+    /// A write met a conflict. After too many in a row, the next write waits until `retry_at`, even if a version that was
+    /// observed before the answer has allowed an earlier one.
+    pub(super) const fn observe_conflict(&mut self, retry_at: Moment) {
         self.conflicts = self.conflicts.saturating_add(1);
         self.has_conflict = true;
+        if !self.retries_at_once() {
+            self.next_at = retry_at;
+        }
     }
 
     /// The version that caused the last conflict is known. Returns whether there was a conflict.
@@ -148,8 +154,9 @@ impl Writer {
         if self.conflicts > IMMEDIATE_RETRIES {
             self.conflicts = 0;
         }
-        self.pending = Some(PendingWrite { request, write });
-        self.next_at = plan.retry_at();
+        let retry_at = plan.retry_at();
+        self.pending = Some(PendingWrite { request, write, retry_at });
+        self.next_at = retry_at;
         self.reverted.observe_sent(plan);
     }
 }

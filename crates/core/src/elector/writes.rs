@@ -190,6 +190,8 @@ mod tests {
         assert_eq!((write.hold, write.leaving, write.preferred_holder), (Set::Remove, Set::Remove, Set::Remove));
         assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
         assert_eq!(write.key, Set::Keep, "this elector has the same key");
+        let without_hold = LeaseRecord { hold: None, ..record() };
+        assert_eq!(author().begin(Purpose::Claim, &without_hold).hold, Set::Keep, "there is none");
         let without_key = Author { key: None, ..author() };
         assert_eq!(
             (without_key.renew(&record()).key, without_key.begin(Purpose::Claim, &record()).key),
@@ -253,6 +255,14 @@ mod tests {
     fn a_pause_outlasts_the_beginning_of_a_term() {
         let paused = LeaseRecord { hold: Some("maintenance".to_owned()), ..record() };
         assert_eq!(author().begin(Purpose::TakeUp, &paused).hold, Set::Keep);
+    }
+
+    #[test]
+    fn an_empty_name_and_the_holders_own_name_are_no_other_preferred_holder() {
+        for (preferred, other) in [(None, None), (Some(""), None), (Some("a"), None), (Some("b"), Some("b"))] {
+            let record = LeaseRecord { preferred_holder: preferred.map(str::to_owned), ..record() };
+            assert_eq!(preferred_other(&record, "a"), other);
+        }
     }
 
     #[test]

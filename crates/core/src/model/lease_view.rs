@@ -259,7 +259,7 @@ impl LeaseView {
     fn history_with(&self, next: &LeaseRecord) -> History {
         let former = self.last().map(Observed::record);
         let recorded = former.filter(|former| former.uid == next.uid).map_or(&NO_HISTORY, |former| &former.history);
-        if self.is_unknown() || next.history != *recorded {
+        if next.history != *recorded {
             return next.history.clone();
         }
         let unrecorded = former.and_then(|former| {

@@ -216,3 +216,71 @@ impl Purpose {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> LeaseRecord {
+        LeaseRecord {
+            duration_seconds: 15,
+            transitions: 3,
+            preferred_holder: Some("b".to_owned()),
+            ..LeaseRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_removed_field_reads_as_if_it_had_never_been_set() {
+        let write = LeaseWrite {
+            holder: Set::To(String::new()),
+            duration_seconds: Set::Remove,
+            transitions: Set::Remove,
+            preferred_holder: Set::Remove,
+            ..LeaseWrite::new(Purpose::Act, &record())
+        };
+        assert_eq!(
+            write.applied_to(&record(), 7),
+            LeaseRecord { resource_version: 7, enrolled: true, ..Default::default() }
+        );
+    }
+
+    #[test]
+    fn a_lease_without_a_strategy_keeps_no_native_preferred_holder() {
+        let preferred =
+            LeaseWrite { preferred_holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &record()) };
+        let native = NativeFields { preferred_holder: Some("a".to_owned()), ..NativeFields::default() };
+        let with_strategy = LeaseRecord { strategy: Some("s".to_owned()), ..record() };
+        for (answer, is_kept) in [
+            (record(), None),
+            (with_strategy.clone(), Some(false)),
+            (LeaseRecord { native, ..with_strategy }, Some(true)),
+        ] {
+            assert_eq!(preferred.native_fields_kept_in(&answer), is_kept);
+        }
+    }
+
+    #[test]
+    fn an_answer_keeps_a_write_if_it_shows_each_field_that_the_next_write_depends_on() {
+        let write = LeaseWrite {
+            holder: Set::To("a".to_owned()),
+            duration_seconds: Set::To(20),
+            renew_time: Set::To(WireTime::from_micros(1)),
+            session: Set::To(SessionMark::Open),
+            preferred_holder: Set::Remove,
+            ..LeaseWrite::new(Purpose::Grant, &record())
+        };
+        let kept = write.applied_to(&record(), 7);
+        assert!(write.is_kept_in(&LeaseRecord { hold: Some("x".to_owned()), ..kept.clone() }));
+        let former = record();
+        for (answer, lost) in [
+            (LeaseRecord { holder: former.holder, ..kept.clone() }, "holder"),
+            (LeaseRecord { duration_seconds: former.duration_seconds, ..kept.clone() }, "duration"),
+            (LeaseRecord { renew_time: former.renew_time, ..kept.clone() }, "renew time"),
+            (LeaseRecord { session: former.session, ..kept.clone() }, "session"),
+            (LeaseRecord { preferred_holder: former.preferred_holder, ..kept }, "preferred holder"),
+        ] {
+            assert!(!write.is_kept_in(&answer), "{lost}");
+        }
+    }
+}

@@ -136,6 +136,28 @@ mod tests {
         assert_eq!(late.expires_at().since(at(30)).as_millis(), 15_015, "and no later than its own duration asks for");
         let again = MissingLease::new(at(3), Some(&created), true);
         assert_eq!(again.free_from(), missing.free_from(), "another deletion takes nothing of that back");
+        let later = MissingLease::new(at(40), Some(&created), true);
+        assert_eq!(later.free_from().since(at(40)).as_millis(), 15_015, "the creation counts, too");
+        let mut granted = created;
+        granted.observe(LeaseRecord { resource_version: 1, session: SessionMark::Open, ..held(5) }, at(3));
+        assert_eq!(granted.lasts().as_millis(), 5_005, "the writer of a grant has waited");
+        for observed_at in [missing.free_from(), at(60)] {
+            let created = missing.followed_by(LeaseRecord::as_created(), observed_at);
+            assert_eq!(created.relied_on_until(), None, "a wait that is over is forgotten");
+        }
+    }
+
+    #[test]
+    fn only_a_record_as_created_may_have_replaced_a_held_lease() {
+        let created = LeaseRecord::as_created();
+        let released = LeaseRecord { duration_seconds: 1, ..created.clone() };
+        let without_holder = LeaseRecord { holder: None, ..held(15) };
+        let other = LeaseRecord { holder: Some("a".to_owned()), ..created.clone() };
+        for (record, is_held_until) in [(created, Some(at(5))), (released, None), (without_holder, None), (other, None)]
+        {
+            let predecessor = Observed::first(record, at(5)).predecessor();
+            assert_eq!(predecessor.map(|lease| lease.free_from()), is_held_until, "no candidate is known to hold it");
+        }
     }
 
     #[test]

@@ -221,6 +221,7 @@ mod tests {
         }
         let time = WireTime::from_micros(1_798_761_599_120_999);
         assert_eq!(format!("{time:.3}"), "2026-12-31T23:59:59.120Z", "digits are cut, not rounded");
+        assert_eq!(format!("{time:.9}"), "2026-12-31T23:59:59.120999Z", "a MicroTime has six digits at most");
         assert_eq!("2026-12-31T23:59:59.12Z".parse(), Ok(WireTime::from_micros(1_798_761_599_120_000)));
         assert_eq!("2026-12-31T23:59:59Z".parse(), Ok(WireTime::from_micros(1_798_761_599_000_000)));
         for day in -800_000..800_000 {

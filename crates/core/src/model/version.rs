@@ -113,12 +113,24 @@ mod tests {
     #[test]
     fn a_text_that_is_not_a_version_does_not_parse() {
         let long = "1".repeat(300);
-        for text in
-            ["", "v", "one", "1..2", "1.2.3.4", "1.31-alpha", "-1.2.3", "1.2.3-", "99999999999999999999.0.0", &long]
-        {
+        let long_pre_release = format!("1.31.0-{long}");
+        for text in [
+            "",
+            "v",
+            "one",
+            "1..2",
+            "1.2.3.4",
+            "1.31-alpha",
+            "-1.2.3",
+            "1.2.3-",
+            "99999999999999999999.0.0",
+            &long,
+            &long_pre_release,
+        ] {
             assert!(text.parse::<Version>().is_err(), "{text:?}");
         }
         assert_eq!(parsed("one"), "\"one\" is not a semantic version");
+        assert_eq!(parsed(&long), format!("{:?} is not a semantic version", "1".repeat(64)));
     }
 
     #[test]

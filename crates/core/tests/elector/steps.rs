@@ -1,44 +1,75 @@
 //! Cases that need an exact instant, which a transcript cannot specify. One elector gets one observation after another.
 
+use std::time::Duration;
+
 use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source, Timer};
 use hustings_core::model::{
-    CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
+    CandidateRecord, CandidateState, Cause, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set,
+    WireTime,
 };
 
 use hustings_lab::{LEASE, config};
 
-struct Steps {
-    elector: Elector,
-    now: Now,
+pub(crate) struct Steps {
+    pub(crate) elector: Elector,
+    pub(crate) now: Now,
 }
 
 impl Steps {
-    fn new(mode: Mode) -> Self {
-        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
-        Self { elector: Elector::new(config("a", "s-a", mode, Durations::default()), now), now }
+    pub(crate) fn new(mode: Mode) -> Self {
+        Self::with(mode, Durations::default())
     }
 
-    fn at(&mut self, moment: Moment) {
+    pub(crate) fn with(mode: Mode, durations: Durations) -> Self {
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+        Self { elector: Elector::new(config("a", "s-a", mode, durations), now), now }
+    }
+
+    /// A standby whose candidate exists.
+    pub(crate) fn coordinated() -> Self {
+        let mut steps = Self::new(Mode::Coordinated);
+        let [Action::CreateCandidate { attempt, .. }] = steps.actions()[..] else { panic!("no creation") };
+        steps.observe(Observation::CandidateWritten { attempt, outcome: Outcome::Landed(candidate(LEASE)) });
+        steps
+    }
+
+    pub(crate) fn at(&mut self, moment: Moment) {
         self.now = Now { moment, wall: WireTime::from_micros(moment.as_micros()) };
     }
 
-    fn observe(&mut self, observation: Observation) {
+    pub(crate) fn observe(&mut self, observation: Observation) {
         self.elector.observe(self.now, observation);
     }
 
-    fn see(&mut self, record: LeaseRecord) {
+    pub(crate) fn see(&mut self, record: LeaseRecord) {
         self.observe(Observation::Lease { record, source: Source::Watch });
     }
 
-    fn answer(&mut self, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
+    pub(crate) fn answer(&mut self, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
         self.observe(Observation::LeaseWritten { attempt, outcome });
     }
 
-    fn actions(&mut self) -> Vec<Action> {
+    /// Claims the free Lease, and returns the version with which the term begins.
+    pub(crate) fn lead(&mut self) -> LeaseRecord {
+        self.see(free(1));
+        let (attempt, write) = self.write().unwrap();
+        let held = write.applied_to(&free(1), 2);
+        self.answer(attempt, Outcome::Landed(held.clone()));
+        held
+    }
+
+    pub(crate) fn actions(&mut self) -> Vec<Action> {
         self.elector.decide(self.now, Draw(0)).actions
     }
 
-    fn write(&mut self) -> Option<(AttemptId, LeaseWrite)> {
+    pub(crate) fn read(&mut self) -> Option<AttemptId> {
+        self.actions().into_iter().find_map(|action| match action {
+            Action::ReadLease(attempt) => Some(attempt),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn write(&mut self) -> Option<(AttemptId, LeaseWrite)> {
         self.actions().into_iter().find_map(|action| match action {
             Action::WriteLease { attempt, write } => Some((attempt, *write)),
             _ => None,
@@ -46,11 +77,27 @@ impl Steps {
     }
 }
 
-fn free(resource_version: u64) -> LeaseRecord {
+pub(crate) fn at(seconds: i64) -> Moment {
+    Moment::from_micros(seconds * 1_000_000)
+}
+
+pub(crate) fn free(resource_version: u64) -> LeaseRecord {
     LeaseRecord { resource_version, session: SessionMark::Open, duration_seconds: 1, ..LeaseRecord::default() }
 }
 
-fn held(resource_version: u64, key: i64) -> LeaseRecord {
+fn candidate(lease_name: &str) -> CandidateRecord {
+    CandidateRecord {
+        name: "a".to_owned(),
+        lease_name: lease_name.to_owned(),
+        resource_version: 4,
+        binary_version: "1.0".to_owned(),
+        emulation_version: Some("1.0".to_owned()),
+        renew_time: Some(WireTime::from_micros(0)),
+        ..CandidateRecord::default()
+    }
+}
+
+pub(crate) fn held(resource_version: u64, key: i64) -> LeaseRecord {
     let session = SessionMark::read(Some("s-b/1/15"));
     LeaseRecord {
         holder: Some("b".to_owned()),
@@ -110,43 +157,6 @@ fn each_decision_names_the_timer_that_it_waits_for() {
 }
 
 #[test]
-fn three_conflicts_in_a_row_are_followed_by_another_attempt_at_once() {
-    let mut steps = Steps::new(Mode::Direct);
-    let mut version = 1;
-    for seconds in [0_i64, 3, 6] {
-        steps.at(Moment::from_micros(seconds * 1_000_000));
-        steps.see(free(version));
-        let mut written = 0;
-        while let Some((attempt, _)) = steps.write() {
-            written += 1;
-            assert!(written < 9, "it does not rest");
-            version += 1;
-            steps.answer(attempt, Outcome::Conflict);
-            steps.see(free(version));
-        }
-        assert_eq!(written, 4, "at {seconds} s");
-    }
-}
-
-#[test]
-fn a_hand_over_request_that_met_a_conflict_is_sent_again() {
-    let mut steps = Steps::new(Mode::Direct);
-    steps.observe(Observation::Key(Some(5)));
-    steps.see(held(1, 3));
-    for version in [1, 2] {
-        let (attempt, write) = steps.write().unwrap();
-        assert_eq!((write.purpose, write.resource_version), (Purpose::Prefer, version));
-        steps.answer(attempt, Outcome::Conflict);
-        steps.see(held(version + 1, 3));
-    }
-    let (attempt, _) = steps.write().unwrap();
-    steps.answer(attempt, Outcome::Refused);
-    steps.see(held(4, 3));
-    steps.at(Moment::from_micros(4_000_000));
-    assert!(steps.write().is_none(), "whatever else becomes of it, it is put once");
-}
-
-#[test]
 fn a_holder_that_has_just_expired_is_not_asked_to_hand_over() {
     let mut steps = Steps::new(Mode::Direct);
     steps.see(held(1, 3));
@@ -156,21 +166,8 @@ fn a_holder_that_has_just_expired_is_not_asked_to_hand_over() {
 }
 
 #[test]
-fn an_answer_to_an_unknown_request_is_ignored() {
-    let mut steps = Steps::new(Mode::Direct);
-    steps.see(held(1, 3));
-    assert_eq!(steps.actions(), []);
-    steps.at(Moment::from_micros(3_000_000));
-    steps.observe(Observation::LeaseMissing { source: Source::Read(AttemptId(77)) });
-    assert_eq!(steps.actions(), []);
-    steps.observe(Observation::LeaseMissing { source: Source::Watch });
-    assert!(matches!(steps.actions().as_slice(), [Action::ReadLease(_)]));
-}
-
-#[test]
 fn no_instant_is_owned_twice_by_a_wall_clock_that_goes_back() {
     let mut steps = Steps::new(Mode::Direct);
-    let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
     let wall = |seconds: i64| WireTime::from_micros(seconds * 1_000_000);
     steps.see(free(1));
     let (attempt, write) = steps.write().unwrap();
@@ -183,6 +180,10 @@ fn no_instant_is_owned_twice_by_a_wall_clock_that_goes_back() {
     let (attempt, write) = steps.write().unwrap();
     assert_eq!((write.purpose, write.renew_time), (Purpose::Release, Set::To(wall(9))));
     // The release never succeeds, and the Lease expires.
+    steps.answer(attempt, Outcome::Unknown);
+    steps.now = Now { moment: at(4), wall: wall(5) };
+    let (attempt, _) = steps.write().unwrap();
+    assert_eq!(steps.elector.decide(steps.now, Draw(0)).range.map(|range| range.end), Some(wall(9)));
     steps.answer(attempt, Outcome::Unknown);
     steps.now = Now { moment: at(60), wall: wall(1) };
     let Some((_, write)) = steps.write() else { panic!("no claim") };
@@ -197,8 +198,89 @@ fn a_request_to_one_holder_does_not_delay_the_request_to_the_next() {
     steps.see(held(1, 3));
     let (attempt, _) = steps.write().unwrap();
     steps.answer(attempt, Outcome::Refused);
-    steps.at(Moment::from_micros(4_000_000));
+    steps.at(at(4));
     let other = SessionMark::read(Some("s-c/1/15"));
     steps.see(LeaseRecord { holder: Some("c".to_owned()), session: other, transitions: 1, ..held(2, 4) });
     assert_eq!(steps.write().unwrap().1.purpose, Purpose::Prefer);
+}
+
+#[test]
+fn a_stop_without_a_term_waits_for_no_successor() {
+    let mut steps = Steps::coordinated();
+    steps.see(LeaseRecord { holder: Some("b".to_owned()), ..free(5) });
+    steps.observe(Observation::Stop(Cause::Stopped));
+    assert_ne!(steps.elector.decide(steps.now, Draw(0)).timer, Some(Timer::Successor));
+}
+
+#[test]
+fn unanswered_reads_are_awaited_and_then_sent_again() {
+    let mut steps = Steps::coordinated();
+    steps.see(held(5, 3));
+    assert_eq!(steps.actions(), []);
+    for seconds in [4, 9] {
+        steps.at(at(seconds));
+        let actions = steps.actions();
+        assert!(matches!(actions[..], [Action::ReadCandidate(_), Action::ReadLease(_)]), "{seconds} s: {actions:?}");
+    }
+    let mut direct = Steps::new(Mode::Direct);
+    direct.at(at(2));
+    for _ in 0..2 {
+        let decision = direct.elector.decide(direct.now, Draw(0));
+        assert_eq!((decision.timer, decision.deadline), (Some(Timer::RequestTimeout), Some(at(7))));
+    }
+    direct.at(at(3));
+    direct.see(held(1, 3));
+    let decision = direct.elector.decide(direct.now, Draw(0));
+    assert_eq!(decision.timer, Some(Timer::RequestTimeout), "a version from the watch does not answer the read");
+}
+
+#[test]
+fn a_range_begins_with_its_term_if_the_record_does_not_show_the_end_of_the_former_range() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.at(at(5));
+    let record = LeaseRecord { token: Some(3), ..free(4) };
+    steps.see(record.clone());
+    let (attempt, write) = steps.write().unwrap();
+    steps.answer(attempt, Outcome::Landed(write.applied_to(&record, 5)));
+    let range = steps.elector.decide(steps.now, Draw(0)).range.unwrap();
+    assert_eq!(range.start, WireTime::from_micros(5_000_000));
+}
+
+#[test]
+fn an_elector_does_not_ask_another_holder_of_its_own_name() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.observe(Observation::Key(Some(5)));
+    steps.see(LeaseRecord { holder: Some("a".to_owned()), ..held(1, 3) });
+    assert!(steps.write().is_none());
+}
+
+#[test]
+fn at_most_32_notes_wait_for_a_decision() {
+    let mut steps = Steps::new(Mode::Direct);
+    for version in 1..40 {
+        let session = SessionMark::read(Some(&format!("s-{version}/1/15")));
+        steps.see(LeaseRecord { holder: Some("a".to_owned()), session, ..held(version, 3) });
+    }
+    assert_eq!(steps.elector.decide(steps.now, Draw(0)).notes.len(), 32);
+}
+
+#[test]
+fn candidates_of_other_leases_in_a_list_do_not_count() {
+    let mut steps = Steps::coordinated();
+    steps.at(at(2));
+    let read = steps.read().unwrap();
+    steps.observe(Observation::LeaseMissing { source: Source::Read(read) });
+    assert_eq!(steps.actions(), []);
+    steps.at(at(27));
+    let list = steps.actions().into_iter().find_map(|action| match action {
+        Action::ListCandidates(attempt) => Some(attempt),
+        _ => None,
+    });
+    let mut holder = CandidateRecord { name: "b".to_owned(), priority: 9, ..candidate("other") };
+    holder.status.state = Some(CandidateState::Holder);
+    let records = Some(vec![candidate(LEASE), holder]);
+    steps.observe(Observation::Candidates { attempt: list.unwrap(), records });
+    steps.actions();
+    steps.at(steps.now.moment.after(Duration::from_millis(500)));
+    assert!(steps.actions().iter().any(|action| matches!(action, Action::CreateLease(_))));
 }

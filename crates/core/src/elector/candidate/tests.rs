@@ -34,6 +34,24 @@ fn next(candidate: &mut Candidate, now: i64) -> Option<(Action, AttemptId)> {
     plan.actions.pop().map(|action| (action, id))
 }
 
+/// The timer of the next decision, and the second in which it expires.
+fn timer(candidate: &mut Candidate, now: i64) -> Option<(i64, Timer)> {
+    let mut plan = Plan::new(Timing::default(), at(now).moment, Draw(0), 0, Vec::new());
+    candidate.plan(at(now), true, &mut plan);
+    assert_eq!(plan.actions, []);
+    plan.next.map(|(moment, timer)| (moment.as_micros() / SECOND, timer))
+}
+
+fn pinged(resource_version: u64, micros: i64) -> CandidateRecord {
+    CandidateRecord { ping_time: Some(WireTime::from_micros(micros)), ..version(resource_version) }
+}
+
+/// Sends a renewal, and returns the version that shows it on top of `record`.
+fn renewed(candidate: &mut Candidate, now: i64, record: CandidateRecord) -> (AttemptId, CandidateRecord) {
+    let Some((Action::RenewCandidate { renew_time, .. }, attempt)) = next(candidate, now) else { panic!("no renewal") };
+    (attempt, CandidateRecord { renew_time: Some(renew_time), ..record })
+}
+
 fn created() -> Candidate {
     let mut candidate = candidate();
     let (_, attempt) = next(&mut candidate, 0).unwrap();
@@ -107,6 +125,9 @@ fn a_version_counts_if_it_is_newer_or_was_requested_after_the_newest() {
     assert_eq!(newest(&candidate), None, "an older version does not bring the candidate back");
     candidate.observe_version(at(6).moment, version(6), None);
     assert_eq!(newest(&candidate), Some(6), "but a watch may begin with a list from before");
+    candidate.observe_missing(at(8), Source::Watch);
+    candidate.observe_version(at(9).moment, version(5), Some(at(7).moment));
+    assert_eq!(newest(&candidate), None, "an answer to an older request does not");
 }
 
 #[test]
@@ -163,4 +184,126 @@ fn only_a_version_of_the_same_object_proves_a_renewal() {
     assert!(candidate.unasked, "it is another object");
     candidate.observe_version(at(2).moment, CandidateRecord { renew_time: Some(renew_time), ..version(8) }, None);
     assert!(!candidate.unasked);
+}
+
+#[test]
+fn the_answer_to_a_renewal_counts_even_if_its_version_is_lower_as_after_a_restore() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    let (attempt, answer) = renewed(&mut candidate, 1, version(3));
+    candidate.observe_written(at(2), attempt, Outcome::Landed(answer));
+    assert_eq!((candidate.unasked, newest(&candidate)), (false, Some(3)));
+}
+
+#[test]
+fn a_renewal_that_the_watch_shows_needs_no_answer() {
+    let mut candidate = created();
+    candidate.observe_version(at(1).moment, pinged(6, 1), None);
+    let (_, shown) = renewed(&mut candidate, 1, pinged(7, 1));
+    assert_eq!(timer(&mut candidate, 1), Some((6, Timer::RequestTimeout)));
+    candidate.observe_version(at(1).moment, shown, None);
+    candidate.observe_version(at(1).moment, pinged(8, 2), None);
+    assert!(matches!(next(&mut candidate, 1), Some((Action::RenewCandidate { .. }, _))), "it answers the next ping");
+}
+
+#[test]
+fn a_renewal_that_succeeds_late_ends_no_later_request() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    let (_, late) = renewed(&mut candidate, 1, version(6));
+    candidate.pass_time(at(6).moment);
+    candidate.delete(at(11).moment);
+    let Some((Action::DeleteCandidate { .. }, deletion)) = next(&mut candidate, 6) else { panic!("no deletion") };
+    candidate.observe_version(at(7).moment, late, None);
+    assert_eq!(candidate.request().map(|request| request.id), Some(deletion));
+}
+
+#[test]
+fn a_ping_is_answered_once_for_each_object() {
+    let mut candidate = created();
+    candidate.observe_version(at(1).moment, pinged(6, 7), None);
+    let (attempt, answer) = renewed(&mut candidate, 1, pinged(7, 7));
+    candidate.observe_written(at(1), attempt, Outcome::Landed(answer));
+    assert_eq!(next(&mut candidate, 1), None);
+    candidate.observe_version(at(2).moment, version(8), None);
+    assert_eq!(next(&mut candidate, 2), None, "a person removed the ping");
+    candidate.observe_missing(at(3), Source::Watch);
+    let (_, creation) = next(&mut candidate, 3).unwrap();
+    let of_next = |record| CandidateRecord { uid: "v".to_owned(), ..record };
+    candidate.observe_written(at(3), creation, Outcome::Landed(of_next(version(9))));
+    assert_eq!(next(&mut candidate, 3), None);
+    candidate.observe_version(at(4).moment, of_next(pinged(10, 7)), None);
+    assert!(matches!(next(&mut candidate, 4), Some((Action::RenewCandidate { .. }, _))), "it is another object");
+}
+
+#[test]
+fn the_elector_renews_each_time_that_its_candidate_is_marked_unresponsive() {
+    let doubted = |record: CandidateRecord| {
+        let mut record = record;
+        record.status.state = Some(CandidateState::Unresponsive);
+        record.status.unresponsive_since = Some(WireTime::from_micros(1));
+        record
+    };
+    let mut candidate = created();
+    for version_of_mark in [6, 9] {
+        candidate.observe_version(at(1).moment, doubted(version(version_of_mark)), None);
+        let (attempt, answer) = renewed(&mut candidate, 1, doubted(version(version_of_mark + 1)));
+        candidate.observe_written(at(1), attempt, Outcome::Landed(answer.clone()));
+        assert_eq!(next(&mut candidate, 1), None, "the same mark is answered once");
+        let mut cleared = doubted(CandidateRecord { renew_time: answer.renew_time, ..version(version_of_mark + 2) });
+        cleared.status.state = Some(CandidateState::Standby);
+        candidate.observe_version(at(1).moment, cleared, None);
+        assert_eq!(next(&mut candidate, 1), None);
+    }
+}
+
+#[test]
+fn a_deletion_is_done_only_if_no_creation_may_follow() {
+    let mut candidate = candidate();
+    let (_, first) = next(&mut candidate, 0).unwrap();
+    candidate.observe_written(at(0), first, Outcome::Missing);
+    let (_, second) = next(&mut candidate, 2).unwrap();
+    candidate.delete(at(30).moment);
+    assert!(!candidate.is_deleted(at(2).moment), "the creation may succeed yet");
+    candidate.observe_written(at(2), second, Outcome::Missing);
+    assert!(candidate.is_deleted(at(2).moment));
+}
+
+#[test]
+fn a_candidate_of_another_lease_is_not_deleted() {
+    let mut candidate = candidate();
+    let other = CandidateRecord { lease_name: "other".to_owned(), ..version(5) };
+    candidate.observe_version(at(0).moment, other, None);
+    candidate.delete(at(30).moment);
+    assert!(candidate.is_deleted(at(0).moment), "there is nothing to wait for");
+}
+
+#[test]
+fn the_wait_for_a_refused_deletion_ends_before_the_next_attempt() {
+    let mut candidate = created();
+    candidate.delete(at(2).moment);
+    let (_, attempt) = next(&mut candidate, 1).unwrap();
+    candidate.observe_written(at(1), attempt, Outcome::Refused);
+    assert_eq!(timer(&mut candidate, 1), Some((2, Timer::CandidateDeletion)));
+}
+
+#[test]
+fn a_late_answer_to_an_abandoned_write_does_not_answer_the_next_write() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    let (first, _) = renewed(&mut candidate, 1, version(6));
+    candidate.pass_time(at(6).moment);
+    let (second, _) = renewed(&mut candidate, 6, version(6));
+    candidate.observe_written(at(6), first, Outcome::Conflict);
+    assert_eq!(candidate.request().map(|request| request.id), Some(second));
+}
+
+#[test]
+fn a_candidate_that_is_deleted_under_an_unanswered_read_is_created_again() {
+    let mut candidate = created();
+    candidate.poll();
+    assert!(matches!(next(&mut candidate, 3), Some((Action::ReadCandidate(_), _))));
+    candidate.observe_missing(at(4), Source::Watch);
+    candidate.pass_time(at(8).moment);
+    assert!(matches!(next(&mut candidate, 8), Some((Action::CreateCandidate { .. }, _))));
 }

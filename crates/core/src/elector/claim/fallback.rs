@@ -93,10 +93,10 @@ impl Fallback {
     }
 
     /// When this elector may claim a Lease with this vacancy, as far as the other candidates are concerned.
-    pub(in crate::elector) fn claim_at(&self, vacancy: Vacancy, hold: Option<&str>) -> Option<Moment> {
+    pub(in crate::elector) fn claim_at(&self, vacancy: Vacancy) -> Option<Moment> {
         match self.verdict_on(vacancy)? {
-            Verdict::ClaimAt(moment) if withheld_by(hold).is_none() => Some(moment),
-            Verdict::ClaimAt(_) | Verdict::ListAt(_) => None,
+            Verdict::ClaimAt(moment) => Some(moment),
+            Verdict::ListAt(_) => None,
         }
     }
 
@@ -161,8 +161,7 @@ impl Fallback {
         config: &Config,
     ) -> Option<Note> {
         let Listing { request, vacancy } = self.listing.take_if(|listing| listing.request.id == attempt)?;
-        let of_lease = records.unwrap_or_default().iter().filter(|record| record.lease_name == config.lease_name);
-        let candidates: Vec<_> = of_lease.map(|record| (record, record.standing())).collect();
+        let candidates = records.unwrap_or_default().iter().map(|record| (record, record.standing())).collect();
         let (verdict, note) = match wait(candidates, config) {
             Ok(wait) => {
                 let claim_at = request.sent.after(wait).max(free_from.unwrap_or(vacancy.free_from));
@@ -259,3 +258,6 @@ fn wait(
 fn withheld_by(hold: Option<&str>) -> Option<Withheld> {
     Hold::read(hold).filter(|hold| *hold != Hold::Disagreement).map(Withheld::Hold)
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,8 @@ impl Elector {
         self.range.filter(|range| range.is_closed).map_or(WireTime::MIN, |range| range.end)
     }
 
-    /// The start of the range of a term that begins on `record` with a write of this renew time.
+    /// The start of the range of a term that begins on `record` with a write of this renew time, which is not before
+    /// the [floor](Self::range_floor).
     pub(in crate::elector) fn first_instant(&self, record: &LeaseRecord, renew_time: WireTime) -> WireTime {
         let Config { identity, session, .. } = &self.config;
         if let Some(own) = self.range.filter(|own| !own.is_closed && is_mine(record, identity, session, own.ordinal)) {
@@ -30,7 +31,7 @@ impl Elector {
         }
         // The former term closed its range, and no later term has a range. A newly created Lease does not show that.
         let was_given_up = record.is_open() && record.token.is_some() && record.range_end().is_some();
-        if was_given_up { self.range_floor(record).min(renew_time) } else { renew_time }
+        if was_given_up { self.range_floor(record) } else { renew_time }
     }
 
     /// The earliest renew time with which a term may begin on `record`.

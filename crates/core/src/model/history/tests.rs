@@ -81,7 +81,24 @@ fn every_written_ending_parses_to_the_same_ending() {
 
 #[test]
 fn eight_terms_are_kept() {
-    assert_eq!(numbers(&of((1..=20).map(|number| term(number, "web")))), [20, 19, 18, 17, 16, 15, 14, 13]);
+    let history = of((1..=20).map(|number| term(number, "web")));
+    assert_eq!(numbers(&history), [20, 19, 18, 17, 16, 15, 14, 13]);
+    let running = history.with_running(&RunningTerm::new(21, "web", millis(1), None));
+    assert_eq!((history.as_str().lines().count(), running.as_str().lines().count()), (8, 9));
+    assert_eq!((history.newest(20), history.newest(19)), (history.terms().next(), None));
+    let nine: Vec<String> = (1..=9).map(|number| term(number, "web").to_string()).collect();
+    assert_eq!(History::read(&nine.join("\n")).terms().count(), 8, "another program wrote more");
+    assert_eq!(History::read(&"x".repeat(2_000)).as_str().len(), 1_024);
+}
+
+#[test]
+fn the_oldest_term_is_dropped_if_the_text_would_be_a_byte_too_long() {
+    let name = |length| "n".repeat(length);
+    for (last, kept) in [(56, (8, History::LONGEST)), (57, (7, 895))] {
+        let newer = (1_002..=1_008).map(|number| term(number, &name(55)));
+        let history = of([term(1_001, &name(last))].into_iter().chain(newer));
+        assert_eq!((numbers(&history).len(), history.as_str().len()), kept, "{last}");
+    }
 }
 
 #[test]
@@ -94,7 +111,10 @@ fn names_of_pods_of_a_usual_length_leave_room_for_eight_terms() {
 fn a_long_name_keeps_its_ends() {
     let name = format!("{}-x2x4v", "deployment".repeat(20));
     let kept = term(1, &name).holder;
-    assert!(kept.len() <= 64 && kept.starts_with("deployment") && kept.ends_with("-x2x4v"), "{kept}");
+    assert!(kept.len() == 63 && kept.starts_with("deployment") && kept.ends_with("-x2x4v"), "{kept}");
+    let short = "n".repeat(64);
+    assert_eq!(term(1, &short).holder, short);
+    assert_eq!(term(1, &format!("{short}n")).holder.len(), 63);
 }
 
 #[test]

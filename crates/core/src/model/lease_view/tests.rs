@@ -42,6 +42,7 @@ fn a_version_from_a_watch_counts_only_if_it_is_newer() {
     assert!(!view.observe(version(5), None, at(2)) && !view.observe(version(4), None, at(2)));
     assert!(view.observe(version(6), None, at(2)));
     assert_eq!(view.version(), Some(6));
+    assert!(LeaseView::new().observe(version(0), None, at(1)), "the first one always counts");
 }
 
 #[test]
@@ -70,6 +71,10 @@ fn evidence_counts_after_a_gap_once_a_renewal_was_observed() {
     assert!(!view.observe_death(at(5)), "another holder may have come and gone meanwhile");
     view.observe(renewed(7, 3), None, at(6));
     assert!(view.observe_death(at(6)));
+    assert_eq!(view.free_from(), Some(at(6)));
+    view.observe_lost(at(7));
+    view.observe(renewed(7, 3), Some(at(8)), at(9));
+    assert_eq!(view.free_from(), Some(at(9).after(reliance(20))), "the proof counts no more");
 }
 
 #[test]
@@ -78,7 +83,10 @@ fn an_older_version_does_not_bring_a_missing_lease_back() {
     assert!(view.observe_missing(at(2), at(3)) && view.is_missing());
     assert!(!view.observe(version(5), None, at(4)) && !view.observe(version(5), Some(at(2)), at(4)));
     assert!(view.clone().observe(version(6), None, at(4)));
-    assert!(view.clone().observe(version(5), Some(at(4)), at(5)));
+    assert!(!view.observe(version(5), Some(at(3)), at(4)), "that request was sent when the Lease was found missing");
+    let mut again = view.clone();
+    assert!(again.observe(version(5), Some(at(4)), at(5)));
+    assert!(!again.observe_missing(at(5), at(6)), "a version arrived when that request was sent");
     assert!(view.observe_missing(at(9), at(10)));
     assert!(!view.observe(version(5), Some(at(4)), at(11)), "a later answer showed that the Lease is missing");
 }
@@ -135,6 +143,10 @@ fn a_creation_is_not_free_if_another_version_or_a_holder_was_observed_before_its
     view.observe(version(5), None, at(2));
     assert!(view.observe_created(created(6), at(1), at(3)) && !view.is_own_creation());
     let mut view = missing();
+    view.observe(created(6), None, at(2));
+    view.observe_lost(at(3));
+    assert!(!view.observe_created(created(6), at(1), at(4)) && !view.is_own_creation(), "its watch lost the Lease");
+    let mut view = missing();
     view.observe_candidate(&CandidateRecord {
         status: RecordedStatus { state: Some(CandidateState::Holder), ..RecordedStatus::default() },
         ..CandidateRecord::default()
@@ -165,6 +177,14 @@ fn a_duration_counts_only_if_the_last_version_or_an_existing_candidate_declares_
     assert_eq!(waits(&view), 40);
 }
 
+#[test]
+fn candidates_that_do_not_hold_a_created_lease_do_not_end_its_wait() {
+    let mut view = missing();
+    view.observe(created(6), None, at(2));
+    assert_eq!(view.free_from_with(&[CandidateRecord::default()]), Some(at(2).after(reliance(15))));
+    assert_eq!(present().free_from_with(&[CandidateRecord::default()]), present().free_from());
+}
+
 /// The history that the process would record after these versions.
 fn history(versions: impl IntoIterator<Item = LeaseRecord>) -> Vec<String> {
     let mut view = LeaseView::new();
@@ -185,7 +205,10 @@ fn a_term_whose_end_no_process_records_is_added_to_the_history() {
     assert_eq!(history([term(5, "a", 1), released.clone()]), ["1 a: released"]);
     let preferring = LeaseRecord { preferred_holder: Some("b".to_owned()), ..term(6, "a", 1) };
     let handed_over = LeaseRecord { session: SessionMark::Open, ..term(7, "b", 2) };
-    assert_eq!(history([term(5, "a", 1), preferring, handed_over.clone()]), ["1 a: handed over"]);
+    let claimed = term(7, "b", 2);
+    assert_eq!(history([term(5, "a", 1), preferring.clone(), handed_over.clone()]), ["1 a: handed over"]);
+    assert_eq!(history([term(5, "a", 1), preferring, claimed]), ["1 a: expired"], "it claimed the Lease");
+    assert_eq!(history([term(5, "a", 1), handed_over.clone()]), ["1 a: expired"], "a controller granted the Lease");
     assert_eq!(history([term(5, "a", 1), term(6, "b", 2), term(7, "c", 3)]), ["2 b: expired", "1 a: expired"]);
     assert_eq!(history([handed_over, term(8, "c", 3)]), ["2 b: not taken up"]);
     let another = LeaseRecord { uid: "another".to_owned(), ..term(6, "b", 1) };

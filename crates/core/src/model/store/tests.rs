@@ -63,7 +63,7 @@ fn a_lease_is_created_once_and_written_on_its_current_version_only() {
     assert_eq!(store.execute(&write(claim.clone()), WALL), Reply::Conflict, "the version is outdated");
     assert_eq!(lease(store.execute(&creation.read_back(), WALL)), claimed);
 
-    store.delete_lease("l");
+    assert_eq!(store.delete_lease("l"), Some(claimed.clone()));
     assert_eq!(store.execute(&write(claim), WALL), Reply::Missing, "a write creates nothing");
     let again = lease(store.execute(&creation, WALL));
     assert!(again.resource_version > claimed.resource_version, "versions grow across the deletion");
@@ -139,6 +139,10 @@ fn each_patch_changes_its_own_fields_of_the_object_with_its_uid() {
     expected.renew_time = Some(renew_time);
     expected.resource_version += 1;
     assert_eq!(candidate(store.execute(&refresh, WALL)), expected, "the priority is not written again");
+
+    let ownerless = Nomination { binary_version: "1.33".to_owned(), session: "t".to_owned(), ..nomination("a") };
+    let refresh = patch(&created.uid, CandidatePatch::Refresh { nomination: Box::new(ownerless), renew_time });
+    assert_eq!(candidate(store.execute(&refresh, WALL)), expected, "an owner is never removed");
 }
 
 #[test]
@@ -167,6 +171,12 @@ fn a_list_contains_the_candidates_of_one_lease_by_name() {
         lease_name: "other".to_owned(),
         ..CandidateRecord::default()
     });
+    store.put_candidate(CandidateRecord {
+        kind: CandidateKind::Native,
+        name: "n".to_owned(),
+        lease_name: lease_name(),
+        ..CandidateRecord::default()
+    });
     let reply = store.execute(&Request::ListCandidates { lease_name: lease_name() }, WALL);
     let Reply::Landed(Object::Candidates(listed)) = reply else { panic!("no list: {reply:?}") };
     assert_eq!(listed.iter().map(|candidate| candidate.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
@@ -180,6 +190,7 @@ fn a_third_partys_write_always_makes_a_version_and_without_a_uid_a_new_object() 
     assert_eq!(second, LeaseRecord { resource_version: first.resource_version + 1, ..first.clone() });
     let replaced = store.put_lease("l", LeaseRecord::as_created()).clone();
     assert_ne!(replaced.uid, first.uid);
+    assert_eq!(store.edit_lease("l", |lease| lease.leaving = true).map(|lease| lease.leaving), Some(true));
     assert_eq!(store.edit_candidate("a", |_| {}), None);
 }
 
@@ -189,6 +200,6 @@ fn objects_may_have_version_counters_of_their_own() {
     let mut store = ReferenceStore::counting_apart([(object("a"), 100), (object("b"), 200)]);
     let versions = ["a", "b", "c"].map(|name| candidate(store.execute(&create(name), WALL)).resource_version);
     assert_eq!(versions, [101, 201, 1]);
-    store.delete_candidate("a");
+    assert_eq!(store.delete_candidate("a").map(|deleted| deleted.resource_version), Some(101));
     assert_eq!(candidate(store.execute(&create("a"), WALL)).resource_version, 103);
 }
