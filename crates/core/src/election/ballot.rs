@@ -105,7 +105,6 @@ impl Ballot {
                 waiting = true;
             } else {
                 builder.act(member.ping(builder.now, config));
-                builder.set(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
                 waiting = true;
             }
@@ -141,7 +140,6 @@ impl Ballot {
                 builder.set(Timer::Retry, until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {
                 builder.act(member.ping(builder.now, config));
-                builder.set(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
             }
         }

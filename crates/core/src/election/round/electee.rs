@@ -173,7 +173,6 @@ impl Election {
             if due <= now && incumbent.rests_until(Write::Ping, now).is_none() {
                 ballot.restart(now);
                 builder.act(incumbent.ping(builder.now, &self.config));
-                builder.set(Timer::PingWindow, now.after(self.config.window));
             }
         }
         let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
