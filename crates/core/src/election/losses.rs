@@ -34,14 +34,14 @@ pub(super) struct HoldingPeriod {
     native_grant: bool,
     /// The native field names a preferred holder.
     asks: bool,
-    /// The holder is native, and its renewal removed the preferred holder at this time: it is a client-go elector that
-    /// never hands over.
+    /// A renewal removed the native preferred holder at this time. A native holder that does so is a client-go elector
+    /// that never hands over.
     declined_at: Option<Moment>,
     /// It expired.
     ended: bool,
     /// The holder's damping before the expiry was counted against it. It is restored if the renewal or take-up was only
     /// late.
-    before: Option<(Damping, bool)>,
+    before: Option<Damping>,
 }
 
 /// All candidates of the Lease. Each member is boxed: a node of the map reserves room for eleven entries, and most
@@ -66,9 +66,9 @@ impl HoldingPeriod {
             forged: false,
             inherited: false,
             leaves: record.leaving,
-            was_asked: record.preferred_holder.is_some() || record.native.preferred_holder.is_some(),
+            was_asked: false,
             native_grant: record.is_native_grant(),
-            asks: record.native.preferred_holder.is_some(),
+            asks: false,
             declined_at: None,
             ended: false,
             before: None,
@@ -116,12 +116,10 @@ impl HoldingPeriod {
         self.candidate.as_ref().is_none_or(|uid| *uid == member.uid).then_some(member)
     }
 
-    /// Records that the holder is asked to hand over, which does not change the record.
-    pub(super) fn observe_request(&mut self, record: &LeaseRecord, members: &Members) {
-        if self.covers(record, members) {
-            self.asks = record.native.preferred_holder.is_some();
-            self.was_asked |= self.asks || record.preferred_holder.is_some();
-        }
+    /// Records whether the holder is asked to hand over. That does not change the record, so the period stays the same.
+    pub(super) fn observe_request(&mut self, record: &LeaseRecord) {
+        self.asks = record.native.preferred_holder.is_some();
+        self.was_asked |= self.asks || record.preferred_holder.is_some();
     }
 
     /// Accounts for the time until `now`, before a new observation: the period may have expired, or lasted long enough
@@ -131,7 +129,7 @@ impl HoldingPeriod {
         let is_grant = !self.is_term(members);
         // A coordinated client-go elector that is asked to hand over stops renewing.
         let hands_over = !is_grant && self.was_asked && self.is_native(members);
-        if self.forged || self.ended || !self.covers(observed.record(), members) {
+        if self.forged || self.ended {
             return;
         }
         self.ended = observed.is_expired(now.moment);
@@ -146,11 +144,10 @@ impl HoldingPeriod {
         let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
         let counted_by_leading = member.loss_reported_at.is_some_and(|at| at >= observed.changed_at());
         if self.ended && !hands_over && !counted_by_earlier && !counted_by_leading {
-            let before = (member.damping.clone(), member.forfeited);
+            self.before = Some(member.damping.clone());
             member.damping.add(now, config);
             member.forfeited |= is_grant;
             member.responsive = member.responsive.filter(|responsive| !responsive);
-            self.before = Some(before);
         }
     }
 
@@ -167,18 +164,17 @@ impl HoldingPeriod {
         let renewed = former.covers(record, members);
         let same_holder = former.holder == record.holder;
         let taken_up = same_holder && next.is_term(members) && !former.is_term(members);
-        former.leaves |= renewed && record.leaving;
-        if renewed && former.asks && !next.asks && former.is_native(members) {
+        former.leaves |= record.leaving;
+        if former.asks && record.native.preferred_holder.is_none() {
             former.declined_at = Some(now.moment);
         }
         if renewed || taken_up {
             former.ended = false;
             former.inherited = false;
-            if let Some((damping, forfeited)) = former.before.take()
+            if let Some(damping) = former.before.take()
                 && let Some(member) = former.member(members)
             {
                 member.damping = damping;
-                member.forfeited = forfeited;
             }
         }
         // A holder that stops announces that, or deletes its candidate first. A holder that keeps its candidate has
@@ -285,12 +281,13 @@ mod tests {
             record.native.preferred_holder = preferred.map(str::to_owned);
             record
         };
-        let mut period = HoldingPeriod::of(&renewed(0, Some("b")), at(0));
+        let mut period = HoldingPeriod::of(&renewed(0, None), at(0));
+        period.observe_request(&renewed(0, Some("b")));
         for (seconds, preferred, declined_at) in [(1, Some("b"), None), (2, None, Some(at(2))), (3, None, Some(at(2)))]
         {
             let record = renewed(seconds, preferred);
             period = follow(period, &record, &mut members, seconds);
-            period.observe_request(&record, &members);
+            period.observe_request(&record);
             assert_eq!(period.declined_at(), declined_at, "at {seconds} s");
         }
     }

@@ -237,7 +237,7 @@ impl Election {
             self.holding_period = Some(HoldingPeriod::follow(former, record, &mut self.members, now, &self.config));
         }
         if let Some(period) = &mut self.holding_period {
-            period.observe_request(record, &self.members);
+            period.observe_request(record);
         }
     }
 
