@@ -109,7 +109,7 @@ impl IneffectiveWrites {
     /// Like [`note`](Self::note), for the answer to a write of the Lease.
     pub(super) fn note_lease(&mut self, write: &LeaseWrite, answer: &LeaseRecord, now: Moment, config: &Config) {
         // Every write of a Lease without the label adds the label. A lost label is no reason to repeat any other write.
-        let label = (write.enrol && !answer.enrolled).then_some("label hustings.io/enrolled");
+        let label = (!answer.enrolled).then_some("label hustings.io/enrolled");
         let lost = lost(answer, write);
         match Write::of(write.purpose) {
             Write::Enrol => self.note(Write::Enrol, label.or(lost), now, config),

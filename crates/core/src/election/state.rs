@@ -125,7 +125,6 @@ impl Election {
             // The next read follows after an interval anyway.
             Observation::Failed { target: Target::Evidence } => {}
             Observation::Failed { target: Target::Lease } => {
-                self.lease.creating = false;
                 self.backoff.fail(now.moment, &self.config);
             }
             Observation::Failed { target: Target::Candidate(candidate) } => {

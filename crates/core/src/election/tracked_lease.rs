@@ -36,14 +36,10 @@ impl TrackedLease {
         now: Moment,
         candidates: impl IntoIterator<Item = &'c CandidateRecord>,
     ) {
-        self.creating = false;
-        let was_missing = self.view.is_missing();
         match source.sent() {
             None => self.view.observe_lost(now),
             Some(sent) => _ = self.view.observe_missing(sent, now),
         }
-        if self.view.is_missing() && !was_missing {
-            candidates.into_iter().for_each(|candidate| self.view.observe_candidate(candidate));
-        }
+        candidates.into_iter().for_each(|candidate| self.view.observe_candidate(candidate));
     }
 }
