@@ -28,7 +28,6 @@ impl LeaseContext<'_> {
         }
         let status = verdict.status();
         if status == member.record.status {
-            member.unpublished = None;
             member.shown = Some(verdict.clone());
         } else if let Some(due) = self.rests_until(member, &status, builder.now.moment) {
             builder.set(Timer::StatusRest, due);
