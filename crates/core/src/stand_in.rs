@@ -230,10 +230,8 @@ impl StandIn {
     /// times. From this, a controller that has just started knows that Kubernetes' controller has noticed the loss.
     fn has_been_held_for_long(&self) -> bool {
         let Seen::Held { lease, .. } = &self.seen else { return false };
-        let (Some(taken), Some(renewed)) = (lease.record().acquire_time, lease.record().renew_time) else {
-            return false;
-        };
-        taken.until(renewed) >= NOTICE
+        let LeaseRecord { acquire_time, renew_time, .. } = lease.record();
+        acquire_time.zip(*renew_time).is_some_and(|(taken, renewed)| taken.until(renewed) >= NOTICE)
     }
 
     fn write(&self, now: Now, elector: &NativeElector) -> Option<Write> {

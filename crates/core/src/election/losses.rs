@@ -101,10 +101,10 @@ impl HoldingPeriod {
         self.key(members).is_some_and(|key| key.kind == CandidateKind::Native)
     }
 
-    /// Whether this is a term, not only a grant.
+    /// Whether the holder, if there is one, is in its term and has not only a grant.
     fn is_term(&self, members: &Members) -> bool {
         let is_grant = if self.is_native(members) { self.native_grant } else { self.session == SessionMark::Open };
-        self.holder.is_some() && !is_grant
+        !is_grant
     }
 
     fn key(&self, members: &Members) -> Option<CandidateKey> {
@@ -128,7 +128,7 @@ impl HoldingPeriod {
         let term = observed.changed_at().since(self.since);
         let is_grant = !self.is_term(members);
         // A coordinated client-go elector that is asked to hand over stops renewing.
-        let hands_over = !is_grant && self.was_asked && self.is_native(members);
+        let hands_over = self.was_asked && self.is_native(members);
         if self.forged || self.ended {
             return;
         }

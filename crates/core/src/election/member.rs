@@ -370,9 +370,7 @@ impl Member {
             self.responsive = self.responsive.filter(|responsive| *responsive);
             self.unresponsive_since = None;
         }
-        if claim_changed || record.creation_time != old.creation_time {
-            self.claim = Claim::read(&record);
-        }
+        self.claim = Claim::read(&record);
         let is_behind = record.renew_time < record.ping_time;
         self.answers_again = record.kind == CandidateKind::Native
             && is_behind

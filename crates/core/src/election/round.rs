@@ -149,7 +149,6 @@ impl Election {
     fn create_lease(&mut self, builder: &mut DecisionBuilder) {
         if self.may_write(Write::Create, builder) {
             self.written = None;
-            self.lease.creating = true;
             builder.act(Action::CreateLease);
         }
     }

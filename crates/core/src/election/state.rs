@@ -231,7 +231,7 @@ impl Election {
                 before => self.holder_watch = HolderWatch::begun(before.as_ref().map(|_| changed_at)),
             }
         }
-        if self.holding_period.is_none() || is_changed {
+        if is_changed {
             let former = self.holding_period.take();
             self.holding_period = Some(HoldingPeriod::follow(former, record, &mut self.members, now, &self.config));
         }

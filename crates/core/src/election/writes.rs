@@ -170,9 +170,11 @@ mod tests {
         let known = History::default();
         let mut record = record();
         record.acts.hold_until = Some(Annotation::Malformed("noon".to_owned()));
+        record.renew_time = Some(WireTime::from_micros(100));
+        record.transitions = i32::MAX.cast_unsigned();
         let (write, event) =
             grant((&record, &known), &CandidateKey::hustings("c"), (Choice::Only, None), now, &Config::default());
-        assert_eq!(write.acquire_time, Set::To(now.wall));
+        assert_eq!((write.acquire_time, write.transitions), (Set::To(now.wall), Set::To(record.transitions)));
         assert_eq!((write.preferred_holder, write.leaving), (Set::Remove, Set::Remove));
         assert_eq!((write.hold_until, write.transfer), (Set::Remove, Set::Keep));
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));

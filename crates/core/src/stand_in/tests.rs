@@ -63,8 +63,9 @@ fn a_lease_without_a_holder_is_free_after_a_wait_that_a_gap_of_the_reads_restart
 #[test]
 fn another_holder_is_replaced_only_after_it_has_renewed() {
     let mut stand_in = leading();
+    stand_in.written(at(-2), at(-2), reading("x", 0));
     for (seconds, holder, version, takes) in
-        [(0, "x", 1, None), (2, "x", 2, Some(1)), (4, "x", 2, Some(1)), (6, "y", 3, None), (8, "y", 4, Some(1))]
+        [(0, "x", 0, None), (2, "x", 2, Some(1)), (4, "x", 2, Some(1)), (6, "y", 3, None), (8, "y", 4, Some(1))]
     {
         stand_in.observe(at(seconds), Some(reading(holder, version)));
         assert_eq!(stand_in.decide(now(seconds)).write.and_then(|write| write.takes), takes, "at {seconds} s");
@@ -100,5 +101,25 @@ fn each_take_over_starts_the_pause_before_the_next_one() {
             stand_in.decide(now(seconds + 2)).write.is_some()
         };
         assert_eq!([takes(1, 22), takes(297, 24), takes(299, 26)], [false, false, true], "{former:?}");
+    }
+}
+
+#[test]
+fn the_waits_end_at_their_instant() {
+    let expired = at(75).after(Duration::from_millis(60));
+    let mut stand_in = leading();
+    for seconds in [0, 10, 20, 30, 40, 50, 60, 70] {
+        stand_in.observe(at(seconds), Some(reading("kube-apiserver", 5)));
+    }
+    let elector = |moment| stand_in.decide(Now { moment, ..now(75) }).elector;
+    let before = expired.before(Duration::from_micros(1));
+    assert_eq!([before, expired].map(elector), [NativeElector::Unknown, NativeElector::Nobody]);
+    for (held_for_micros, elects) in [(14_999_999, false), (15_000_000, true)] {
+        let mut reading = reading("a", 5);
+        reading.record.acquire_time = Some(WireTime::from_micros(0));
+        reading.record.renew_time = Some(WireTime::from_micros(held_for_micros));
+        let mut stand_in = leading();
+        stand_in.written(at(0), at(0), reading);
+        assert_eq!(stand_in.decide(now(0)).elects, elects, "{held_for_micros} us");
     }
 }

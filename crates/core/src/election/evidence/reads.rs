@@ -30,7 +30,6 @@ impl Election {
             return;
         }
         self.holder_watch.read_at = Some(now);
-        builder.set(Timer::Evidence, now.after(self.config.evidence.interval));
         let reads_node = self.config.evidence.nodes && !self.holder_watch.has_read_node;
         let node = self.holder_watch.node.clone().filter(|_| reads_node);
         self.holder_watch.has_read_node = node.is_some();
@@ -52,9 +51,7 @@ impl Election {
     /// declared it out of service.
     pub(in crate::election) fn observe_node(&mut self, node: Option<&NodeRecord>, now: Moment) {
         let is_asked = |node: &&NodeRecord| self.holder_watch.node.as_deref() == Some(&node.name);
-        if self.silent_holder().is_some()
-            && node.filter(is_asked).is_some_and(|node| node.is_out_of_service && !node.is_ready)
-        {
+        if node.filter(is_asked).is_some_and(|node| node.is_out_of_service && !node.is_ready) {
             self.judge_evidence(Ok(Evidence::NodeOutOfService), now);
         }
     }

@@ -140,6 +140,7 @@ fn an_edit_by_another_client_is_neither_a_loss_nor_a_proof_of_life() {
         LeaseRecord { session: SessionMark::Absent, ..term("a", 1) },
         LeaseRecord { holder: Some("b".to_owned()), ..term("a", 1) },
         LeaseRecord { holder: None, ..term("a", 1) },
+        LeaseRecord { holder: None, duration_seconds: 1, ..term("a", 1) },
     ];
     for edited in edits {
         let mut members = members();
@@ -178,4 +179,31 @@ fn after_a_lapse_it_is_unknown_whether_the_holder_is_live_unless_it_is_known_to_
         period.pass(&Observed::first(term("a", 1), at(0)), &mut members, now(16), &Config::default());
         assert_eq!(a(&mut members).responsive, after, "{before:?}");
     }
+}
+
+#[test]
+fn a_term_that_was_renewed_late_may_lapse_again() {
+    let renewed = |seconds| LeaseRecord { renew_time: Some(WireTime::from_micros(seconds)), ..term("a", 1) };
+    let mut members = members();
+    let mut period = HoldingPeriod::of(&renewed(0), at(0));
+    for (renewed_at, lapsed_at) in [(0, 16), (20, 36)] {
+        period = follow(period, &renewed(renewed_at), &mut members, renewed_at);
+        assert_eq!(a(&mut members).damping.count, 0, "{renewed_at} s");
+        let observed = Observed::first(renewed(renewed_at), at(renewed_at));
+        period.pass(&observed, &mut members, now(lapsed_at), &Config::default());
+        assert_eq!(a(&mut members).damping.count, 1, "{lapsed_at} s");
+    }
+}
+
+#[test]
+fn a_native_grant_is_no_proof_of_life_and_counts_as_not_taken_up() {
+    let mut members = native();
+    let granted_at = Some(WireTime::from_micros(0));
+    let session = SessionMark::Absent;
+    let record = LeaseRecord { session, acquire_time: granted_at, renew_time: granted_at, ..grant("a", 1) };
+    let mut granted = follow(HoldingPeriod::of(&free(), at(0)), &record, &mut members, 0);
+    let key = CandidateKey::native("a");
+    assert_eq!(members[&key].responsive, None);
+    granted.pass(&Observed::first(record, at(0)), &mut members, now(16), &Config::default());
+    assert!(members[&key].forfeited);
 }

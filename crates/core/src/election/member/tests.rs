@@ -1,6 +1,7 @@
 //! One candidate, observed by a controller version by version.
 
 use super::*;
+use crate::election::Reason;
 use crate::model::RecordedStatus;
 
 fn at(seconds: i64) -> Moment {
@@ -288,4 +289,30 @@ fn a_renewal_of_the_lease_ends_what_an_unanswered_ping_left() {
     member.failed_at = Some(at(2));
     member.renew(at(3));
     assert_eq!((member.responsive, member.unresponsive_since, member.failed_at), (Some(true), None, None));
+}
+
+#[test]
+fn only_the_answer_to_the_newest_status_write_shows_whether_the_status_was_kept() {
+    let verdict = CandidateVerdict {
+        candidate: CandidateKey::hustings("a"),
+        rank: Some(1),
+        state: CandidateState::Standby,
+        reason: Reason::Election,
+        responsive: Some(true),
+        unresponsive_since: None,
+        damping_count: 0,
+        damped_until: None,
+        forfeited: false,
+    };
+    let written = |seconds| Source::StatusWritten { sent: at(seconds) };
+    let mut member = Member::first(version(5, 100), now(0), &Config::default());
+    member.shown = Some(verdict.clone());
+    member.status_sent_at = Some(at(2));
+    observe(&mut member, version(6, 100), written(1), 3);
+    assert_eq!((member.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
+    let mut other = member.clone();
+    observe(&mut member, CandidateRecord { status: verdict.status(), ..version(7, 100) }, written(2), 3);
+    assert_eq!((member.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
+    observe(&mut other, version(7, 100), written(2), 3);
+    assert_eq!((other.shown, other.ineffective.writes().count()), (None, 1));
 }

@@ -1,8 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::election::{Action, LeaseVerdict, Timer};
-use crate::model::{CandidateState, Cause, Ending, History, PastTerm, Purpose, RecordedStatus, SessionMark};
+use crate::election::{Action, Event, LeaseVerdict, Timer};
+use crate::model::{
+    Annotation, CandidateState, Cause, Ending, History, PastTerm, Purpose, RecordedStatus, SessionMark,
+};
 
 fn at(seconds: i64) -> Now {
     let micros = seconds * 1_000_000;
@@ -68,6 +70,13 @@ fn an_unlabelled_lease_without_candidates_needs_no_election() {
     let key = CandidateKey::hustings("a");
     assert_eq!(election.holder(), Some(key.clone()));
     assert_eq!(election.candidate(&key).map(|record| &*record.lease_name), Some("l"));
+    election.observe(
+        at(1),
+        Observation::Candidate { record: CandidateRecord { resource_version: 5, ..named("a") }, source: Source::Watch },
+    );
+    let source = Source::Read { sent: at(0).moment };
+    election.observe(at(1), Observation::CandidateMissing { candidate: key.clone(), source });
+    assert!(election.candidate(&key).is_some(), "it was created after that read was sent");
     let record = CandidateRecord { resource_version: 6, lease_name: "other".to_owned(), ..named("a") };
     election.observe(at(1), Observation::Candidate { record, source: Source::Watch });
     assert_eq!(election.candidate(&key), None, "it is a candidate for another Lease now");
@@ -98,6 +107,7 @@ fn the_first_observation_and_a_write_of_the_lease_end_the_backoff() {
 fn a_label_that_another_client_writes_is_no_longer_reported_as_lost() {
     let mut election = election();
     let record = LeaseRecord { enrolled: false, strategy: Some("s".to_owned()), ..held() };
+    election.ineffective.note(Write::Create, Some("deleted at once"), at(0).moment, &Config::default());
     election.written = Some(LeaseWrite::new(Purpose::Enrol, &record));
     observe(&mut election, record.clone(), Source::Written { sent: at(0).moment }, 0);
     let lost: Vec<_> = election.ineffective_writes().collect();
@@ -225,4 +235,33 @@ fn a_controller_that_finds_its_verdict_in_the_status_does_not_adopt_an_edit_of_i
     let is_restored =
         |action: &Action| matches!(action, Action::PatchStatus { status: written, .. } if *written == status);
     assert!(actions.iter().any(is_restored), "{actions:?}");
+}
+
+#[test]
+fn a_request_to_hand_over_counts_from_the_decision_that_finds_it() {
+    let mut election = election();
+    for name in ["a", "b"] {
+        let record = CandidateRecord { priority: i32::from(name == "b"), ..named(name) };
+        election.observe(at(0), Observation::Candidate { record, source: Source::Watch });
+    }
+    for (seconds, version) in [(0, 5), (56, 6), (57, 7), (58, 8)] {
+        let asked = LeaseRecord { preferred_holder: Some("b".to_owned()), ..term(version, "s/1/15") };
+        observe(&mut election, asked, Source::Watch, seconds);
+        election.decide(at(seconds));
+    }
+    assert_eq!(election.preferred_since(), Some(at(0).moment));
+    let decision = election.decide(at(58));
+    assert_eq!((decision.timer, decision.deadline), (Timer::IgnoredRequest, at(60).moment));
+}
+
+#[test]
+fn an_exclusion_that_does_not_parse_is_reported_for_its_candidate() {
+    let mut election = election();
+    let mut record = CandidateRecord { uid: "u".to_owned(), ..named("a") };
+    record.acts.exclude = Some(Annotation::Malformed("noon".to_owned()));
+    election.observe(at(0), Observation::Candidate { record, source: Source::Watch });
+    observe(&mut election, held(), Source::Watch, 0);
+    let candidate = Some((CandidateKey::hustings("a"), "u".into()));
+    let event = Event::MalformedAct { annotation: "hustings.io/exclude", text: "noon".to_owned(), candidate };
+    assert!(election.decide(at(0)).actions.contains(&Action::Event(event)));
 }
