@@ -30,6 +30,7 @@ impl Election {
             return;
         }
         self.holder_watch.read_at = Some(now);
+        builder.set(Timer::Evidence, now.after(self.config.evidence.interval));
         let reads_node = self.config.evidence.nodes && !self.holder_watch.has_read_node;
         let node = self.holder_watch.node.clone().filter(|_| reads_node);
         self.holder_watch.has_read_node = node.is_some();
