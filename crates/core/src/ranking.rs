@@ -193,7 +193,11 @@ mod tests {
             assert_eq!(better.criterion(worse), Some(*criterion));
             assert_eq!(better.is_better_than_holder(worse), criterion.is_merit());
         }
-        assert_eq!(ordered[4].0.criterion(&rank("b", 0, 2, 3, 2)), Some(Criterion::Name));
+        let last = &ordered[4].0;
+        assert_eq!(last.criterion(&rank("b", 0, 2, 3, 2)), Some(Criterion::Name));
+        let native = Rank { key: CandidateKey::native("a"), ..last.clone() };
+        assert_eq!((last.order(&native), last.criterion(&native)), (Ordering::Less, Some(Criterion::Kind)));
+        assert_eq!(last.criterion(last), None);
     }
 
     #[test]

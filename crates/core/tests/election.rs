@@ -16,7 +16,7 @@
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes a candidate; if it was deleted, its process gets it back; `strategy=Mine` means `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes up no grant), `diligent` (takes up grants again), `stubborn` (does not hand over), `refused` (the server rejects its pings), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of this name is its owner) |
 //! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes the candidate for this time; `exclude=none` ends the exclusion, and any other text is malformed |
 //! | `candidates NAME count=1000 ..` | creates many candidates |
-//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease as a person; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease as a person; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `unpreferred` (drops the annotation, not the native field), `leaving` |
 //! | `lease transfer=b pin=b pin-until=60s hold=works hold-until=60s asked-by=ada ..` | an administrator's acts; the ends are durations from now, and other texts in `pin-until` and `hold-until` are malformed; flags `unpinned`, `untransferred` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; the controller observes old versions again; requests fail |
@@ -344,7 +344,7 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     record.hold = word(case, "hold").or(record.hold);
     record.strategy = word(case, "strategy").map(|name| strategy(&name)).or(record.strategy);
     acts(world, case, &mut record);
-    for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld", "unruled", "leaving"] {
+    for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld", "unruled", "unpreferred", "leaving"] {
         if case.args.remove(flag).is_none() {
             continue;
         }
@@ -356,6 +356,7 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
             "unmarked" => record.session = SessionMark::Absent,
             "leaving" => record.leaving = true,
             "unruled" => record.strategy = None,
+            "unpreferred" => record.preferred_holder = None,
             _ => record.hold = None,
         }
     }

@@ -67,7 +67,10 @@ impl Election {
         }
         let refusal = match (verdict, &candidates.terms.hold) {
             (_, Some(hold @ (Hold::Pause(_) | Hold::Disagreement))) => Some(TransferRefusal::OnHold(hold.clone())),
-            (LeaseVerdict::Foreign { holder }, _) => Some(TransferRefusal::ForeignHolder(Arc::clone(holder))),
+            // A holder that stops has deleted its candidate. The election of its successor carries the transfer out.
+            (LeaseVerdict::Foreign { holder }, _) if !self.is_leaving() => {
+                Some(TransferRefusal::ForeignHolder(Arc::clone(holder)))
+            }
             _ => None,
         };
         let refused = record.acts.transfer.clone().zip(refusal);

@@ -24,7 +24,7 @@ impl Backoff {
 
     /// Like [`fail`](Self::fail), with a different longest pause.
     pub(super) fn fail_up_to(&mut self, longest: Duration, now: Moment, config: &Config) {
-        let pause = config.backoff.saturating_mul(1_u32 << self.failures.min(16)).min(longest);
+        let pause = config.backoff.saturating_mul(2_u32.saturating_pow(self.failures)).min(longest);
         self.failures = self.failures.saturating_add(1);
         self.until = Some(now.after(pause));
     }
@@ -36,5 +36,24 @@ impl Backoff {
 
     pub(super) fn succeed(&mut self) {
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_doubles_the_pause_up_to_the_longest() {
+        let (mut backoff, config, now) = (Backoff::default(), Config::default(), Moment::from_micros(0));
+        let mut pause = || {
+            backoff.fail(now, &config);
+            backoff.until(now).map(|until| until.since(now).as_millis())
+        };
+        assert_eq!([pause(), pause(), pause()], [Some(500), Some(1_000), Some(2_000)]);
+        for _ in 0..40 {
+            pause();
+        }
+        assert_eq!(pause(), Some(config.requeue.as_millis()));
     }
 }

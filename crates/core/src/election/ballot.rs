@@ -51,12 +51,16 @@ impl Ballot {
         if slot.as_ref().is_some_and(is_stale) {
             *slot = None;
         }
-        slot.get_or_insert(Self { purpose, started: now, second_window: None, pings: 0 })
+        slot.get_or_insert(Self::started(purpose, now))
+    }
+
+    const fn started(purpose: BallotPurpose, started: Moment) -> Self {
+        Self { purpose, started, second_window: None, pings: 0 }
     }
 
     /// Starts over at `now`.
     pub(super) fn restart(&mut self, now: Moment) {
-        *self = Self { purpose: self.purpose, started: now, second_window: None, pings: 0 };
+        *self = Self::started(self.purpose, now);
     }
 
     /// Goes through the candidates, best first, and pings those that could still win. Returns the result so far.
@@ -105,7 +109,6 @@ impl Ballot {
                 waiting = true;
             } else {
                 builder.act(member.ping(builder.now, config));
-                builder.set(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
                 waiting = true;
             }
@@ -141,7 +144,6 @@ impl Ballot {
                 builder.set(Timer::Retry, until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {
                 builder.act(member.ping(builder.now, config));
-                builder.set(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
             }
         }

@@ -34,13 +34,9 @@ impl Damping {
     /// candidate.
     pub(super) fn recorded(count: u32, end: Option<WireTime>, now: Now, config: &Config) -> Self {
         let last = end.filter(|_| count > 0).map(|end| {
-            let (remaining, longest) = (now.wall.until(end), period(count, config));
-            if remaining > longest {
-                Last::begun(now, longest)
-            } else {
-                let until = now.moment.after(remaining);
-                Last { at: until.before(longest), until, recorded: end }
-            }
+            let longest = period(count, config);
+            let until = now.moment.after(now.wall.until(end).min(longest));
+            Last { at: until.before(longest), until, recorded: end.min(now.wall.after(longest)) }
         });
         Self { count, last }
     }
@@ -53,7 +49,7 @@ impl Damping {
 
     /// Resets the count after a term at least as long as the damping.
     pub(super) fn reset_by(&mut self, term: Duration, config: &Config) {
-        if self.count > 0 && term >= period(self.count, config) {
+        if term >= period(self.count, config) {
             *self = Self::default();
         }
     }

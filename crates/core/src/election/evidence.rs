@@ -166,7 +166,7 @@ impl fmt::Display for Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SessionMark;
+    use crate::model::{SessionMark, WireTime};
 
     fn silence(intervals_millis: &[u64], lease_seconds: u32) -> Duration {
         let mut at = Moment::from_micros(0);
@@ -209,6 +209,20 @@ mod tests {
             assert_eq!(has_terminated(&record(session), &pod), Err(doubt));
         }
         assert_eq!(Doubt::NoPlace.to_string(), "the session names no container");
+    }
+
+    #[test]
+    fn an_end_counts_from_the_second_of_the_acquisition_to_one_second_before_the_last_renewal() {
+        let time = |millis: i64| Some(WireTime::from_micros(millis * 1_000));
+        let end = |finished_at| ContainerEnd { container: "c".to_owned(), finished_at, reason: "Error".to_owned() };
+        let record = LeaseRecord { acquire_time: time(5_000), renew_time: time(9_000), ..LeaseRecord::default() };
+        for (finished, expected) in [(7_999, Err(Doubt::RenewedAfterEnd)), (8_000, Ok(()))] {
+            assert_eq!(is_end_of_term(&record, &end(time(finished))), expected, "{finished} ms");
+        }
+        let record = LeaseRecord { renew_time: time(5_000), ..record };
+        for (finished, expected) in [(4_999, Err(Doubt::EndedBeforeTerm)), (5_000, Ok(()))] {
+            assert_eq!(is_end_of_term(&record, &end(time(finished))), expected, "{finished} ms");
+        }
     }
 
     #[test]

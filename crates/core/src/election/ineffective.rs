@@ -109,7 +109,7 @@ impl IneffectiveWrites {
     /// Like [`note`](Self::note), for the answer to a write of the Lease.
     pub(super) fn note_lease(&mut self, write: &LeaseWrite, answer: &LeaseRecord, now: Moment, config: &Config) {
         // Every write of a Lease without the label adds the label. A lost label is no reason to repeat any other write.
-        let label = (write.enrol && !answer.enrolled).then_some("label hustings.io/enrolled");
+        let label = (!answer.enrolled).then_some("label hustings.io/enrolled");
         let lost = lost(answer, write);
         match Write::of(write.purpose) {
             Write::Enrol => self.note(Write::Enrol, label.or(lost), now, config),
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(ineffective.report().count(), 0);
         ineffective.forget_unneeded(at(31), &config);
         assert_eq!(ineffective.writes().count(), 1, "its pause ended 29 s ago");
-        ineffective.forget_unneeded(at(33), &config);
+        ineffective.forget_unneeded(at(32), &config);
         assert_eq!(ineffective.writes().count(), 0);
     }
 
@@ -220,6 +220,23 @@ mod tests {
     }
 
     #[test]
+    fn a_lost_label_counts_against_enrolling_and_against_no_other_write() {
+        let (config, now) = (Config::default(), at(0));
+        for enrolled in [false, true] {
+            let record = LeaseRecord { enrolled, ..LeaseRecord::as_created() };
+            let mut ineffective = IneffectiveWrites::default();
+            if enrolled {
+                ineffective.note(Write::Enrol, LOST, now, &config);
+            }
+            let write = LeaseWrite { holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Grant, &record) };
+            let answer = LeaseRecord { enrolled, ..write.applied_to(&record, 2) };
+            ineffective.note_lease(&write, &answer, now, &config);
+            let lost = if enrolled { "it" } else { "label hustings.io/enrolled" };
+            assert_eq!(ineffective.writes().collect::<Vec<_>>(), [(Write::Enrol, lost)]);
+        }
+    }
+
+    #[test]
     fn a_policy_may_change_fields_that_no_decision_reads() {
         let record = LeaseRecord::as_created();
         let write = LeaseWrite {
@@ -227,11 +244,13 @@ mod tests {
             duration_seconds: Set::To(5),
             session: Set::To(SessionMark::Open),
             strategy: Set::To("x".to_owned()),
+            hold: Set::Remove,
             ..LeaseWrite::new(Purpose::Grant, &record)
         };
         let granted = write.applied_to(&record, 2);
         let lost = |answer: LeaseRecord| lost(&answer, &write);
         assert_eq!(lost(LeaseRecord { duration_seconds: 30, strategy: None, ..granted.clone() }), None);
+        assert_eq!(lost(LeaseRecord { hold: Some("disagreement".to_owned()), ..granted.clone() }), None);
         assert_eq!(lost(LeaseRecord { holder: None, ..granted.clone() }), Some("field spec.holderIdentity"));
         let unmarked = LeaseRecord { session: SessionMark::Absent, ..granted };
         assert_eq!(lost(unmarked), Some("annotation hustings.io/session"));

@@ -34,14 +34,14 @@ pub(super) struct HoldingPeriod {
     native_grant: bool,
     /// The native field names a preferred holder.
     asks: bool,
-    /// The holder is native, and its renewal removed the preferred holder at this time: it is a client-go elector that
-    /// never hands over.
+    /// A renewal removed the native preferred holder at this time. A native holder that does so is a client-go elector
+    /// that never hands over.
     declined_at: Option<Moment>,
     /// It expired.
     ended: bool,
     /// The holder's damping before the expiry was counted against it. It is restored if the renewal or take-up was only
     /// late.
-    before: Option<(Damping, bool)>,
+    before: Option<Damping>,
 }
 
 /// All candidates of the Lease. Each member is boxed: a node of the map reserves room for eleven entries, and most
@@ -66,9 +66,9 @@ impl HoldingPeriod {
             forged: false,
             inherited: false,
             leaves: record.leaving,
-            was_asked: record.preferred_holder.is_some() || record.native.preferred_holder.is_some(),
+            was_asked: false,
             native_grant: record.is_native_grant(),
-            asks: record.native.preferred_holder.is_some(),
+            asks: false,
             declined_at: None,
             ended: false,
             before: None,
@@ -101,10 +101,10 @@ impl HoldingPeriod {
         self.key(members).is_some_and(|key| key.kind == CandidateKind::Native)
     }
 
-    /// Whether this is a term, not only a grant.
+    /// Whether the holder, if there is one, is in its term and has not only a grant.
     fn is_term(&self, members: &Members) -> bool {
         let is_grant = if self.is_native(members) { self.native_grant } else { self.session == SessionMark::Open };
-        self.holder.is_some() && !is_grant
+        !is_grant
     }
 
     fn key(&self, members: &Members) -> Option<CandidateKey> {
@@ -116,12 +116,10 @@ impl HoldingPeriod {
         self.candidate.as_ref().is_none_or(|uid| *uid == member.uid).then_some(member)
     }
 
-    /// Records that the holder is asked to hand over, which does not change the record.
-    pub(super) fn observe_request(&mut self, record: &LeaseRecord, members: &Members) {
-        if self.covers(record, members) {
-            self.asks = record.native.preferred_holder.is_some();
-            self.was_asked |= self.asks || record.preferred_holder.is_some();
-        }
+    /// Records whether the holder is asked to hand over. That does not change the record, so the period stays the same.
+    pub(super) fn observe_request(&mut self, record: &LeaseRecord) {
+        self.asks = record.native.preferred_holder.is_some();
+        self.was_asked |= self.asks || record.preferred_holder.is_some();
     }
 
     /// Accounts for the time until `now`, before a new observation: the period may have expired, or lasted long enough
@@ -130,8 +128,8 @@ impl HoldingPeriod {
         let term = observed.changed_at().since(self.since);
         let is_grant = !self.is_term(members);
         // A coordinated client-go elector that is asked to hand over stops renewing.
-        let hands_over = !is_grant && self.was_asked && self.is_native(members);
-        if self.forged || self.ended || !self.covers(observed.record(), members) {
+        let hands_over = self.was_asked && self.is_native(members);
+        if self.forged || self.ended {
             return;
         }
         self.ended = observed.is_expired(now.moment);
@@ -146,11 +144,10 @@ impl HoldingPeriod {
         let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
         let counted_by_leading = member.loss_reported_at.is_some_and(|at| at >= observed.changed_at());
         if self.ended && !hands_over && !counted_by_earlier && !counted_by_leading {
-            let before = (member.damping.clone(), member.forfeited);
+            self.before = Some(member.damping.clone());
             member.damping.add(now, config);
             member.forfeited |= is_grant;
             member.responsive = member.responsive.filter(|responsive| !responsive);
-            self.before = Some(before);
         }
     }
 
@@ -167,18 +164,17 @@ impl HoldingPeriod {
         let renewed = former.covers(record, members);
         let same_holder = former.holder == record.holder;
         let taken_up = same_holder && next.is_term(members) && !former.is_term(members);
-        former.leaves |= renewed && record.leaving;
-        if renewed && former.asks && !next.asks && former.is_native(members) {
+        former.leaves |= record.leaving;
+        if former.asks && record.native.preferred_holder.is_none() {
             former.declined_at = Some(now.moment);
         }
         if renewed || taken_up {
             former.ended = false;
             former.inherited = false;
-            if let Some((damping, forfeited)) = former.before.take()
+            if let Some(damping) = former.before.take()
                 && let Some(member) = former.member(members)
             {
                 member.damping = damping;
-                member.forfeited = forfeited;
             }
         }
         // A holder that stops announces that, or deletes its candidate first. A holder that keeps its candidate has
@@ -209,103 +205,4 @@ impl HoldingPeriod {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{CandidateRecord, WireTime};
-
-    fn at(seconds: i64) -> Moment {
-        Moment::from_micros(seconds * 1_000_000)
-    }
-
-    fn now(seconds: i64) -> Now {
-        Now { moment: at(seconds), wall: WireTime::from_micros(seconds * 1_000_000) }
-    }
-
-    fn members() -> Members {
-        let member = |name: &str| {
-            let record = CandidateRecord { name: name.to_owned(), ..CandidateRecord::default() };
-            Box::new(Member::first(record, now(0), &Config::default()))
-        };
-        ["a", "b"].map(|name| (CandidateKey::hustings(name), member(name))).into()
-    }
-
-    fn a(members: &mut Members) -> &mut Member {
-        members.get_mut(&CandidateKey::hustings("a")).unwrap()
-    }
-
-    fn free() -> LeaseRecord {
-        LeaseRecord { session: SessionMark::Open, duration_seconds: 1, ..LeaseRecord::default() }
-    }
-
-    fn grant(holder: &str, transitions: u32) -> LeaseRecord {
-        LeaseRecord { holder: Some(holder.to_owned()), duration_seconds: 5, transitions, ..free() }
-    }
-
-    fn term(holder: &str, transitions: u32) -> LeaseRecord {
-        let session = SessionMark::read(Some(&format!("{holder}.c.n.1/1/15")));
-        LeaseRecord { session, duration_seconds: 15, ..grant(holder, transitions) }
-    }
-
-    fn follow(former: HoldingPeriod, record: &LeaseRecord, members: &mut Members, seconds: i64) -> HoldingPeriod {
-        HoldingPeriod::follow(Some(former), record, members, now(seconds), &Config::default())
-    }
-
-    #[test]
-    fn a_late_take_up_is_no_loss_and_a_grant_that_passes_to_another_is() {
-        for (next, counted) in [(term("a", 1), 0), (term("b", 2), 1), (grant("a", 2), 1), (free(), 1)] {
-            let mut members = members();
-            let mut granted = follow(HoldingPeriod::of(&free(), at(0)), &grant("a", 1), &mut members, 0);
-            granted.pass(&Observed::first(grant("a", 1), at(0)), &mut members, now(6), &Config::default());
-            assert_eq!((a(&mut members).damping.count, a(&mut members).forfeited), (1, true));
-            follow(granted, &next, &mut members, 7);
-            assert_eq!(a(&mut members).damping.count, counted, "{next:?}");
-        }
-    }
-
-    #[test]
-    fn a_grant_is_no_proof_of_life() {
-        let mut members = members();
-        a(&mut members).forfeited = true;
-        follow(HoldingPeriod::of(&free(), at(0)), &grant("a", 1), &mut members, 1);
-        assert!(a(&mut members).forfeited && a(&mut members).responsive.is_none());
-        follow(HoldingPeriod::of(&grant("a", 1), at(1)), &term("a", 1), &mut members, 2);
-        assert!(!a(&mut members).forfeited && a(&mut members).responsive == Some(true));
-    }
-
-    #[test]
-    fn a_native_holder_declines_a_request_by_a_renewal_that_removes_it() {
-        let key = CandidateKey::native("a");
-        let record =
-            CandidateRecord { kind: CandidateKind::Native, name: "a".to_owned(), ..CandidateRecord::default() };
-        let member = Box::new(Member::first(record, now(0), &Config::default()));
-        let mut members = Members::from([(key, member)]);
-        let renewed = |seconds: i64, preferred: Option<&str>| {
-            let mut record = LeaseRecord { session: SessionMark::Absent, duration_seconds: 15, ..grant("a", 1) };
-            record.renew_time = Some(WireTime::from_micros(seconds));
-            record.native.preferred_holder = preferred.map(str::to_owned);
-            record
-        };
-        let mut period = HoldingPeriod::of(&renewed(0, Some("b")), at(0));
-        for (seconds, preferred, declined_at) in [(1, Some("b"), None), (2, None, Some(at(2))), (3, None, Some(at(2)))]
-        {
-            let record = renewed(seconds, preferred);
-            period = follow(period, &record, &mut members, seconds);
-            period.observe_request(&record, &members);
-            assert_eq!(period.declined_at(), declined_at, "at {seconds} s");
-        }
-    }
-
-    #[test]
-    fn a_lapse_under_a_later_controller_counts_only_after_that_controller_has_observed_a_renewal() {
-        let renewed = |micros| LeaseRecord { renew_time: Some(WireTime::from_micros(micros)), ..term("a", 1) };
-        for (renewals, counted) in [(0, 0), (1, 1)] {
-            let mut members = members();
-            let mut period = HoldingPeriod::follow(None, &renewed(0), &mut members, now(0), &Config::default());
-            for renewal in 1..=renewals {
-                period = follow(period, &renewed(renewal), &mut members, renewal);
-            }
-            period.pass(&Observed::first(renewed(renewals), at(1)), &mut members, now(20), &Config::default());
-            assert_eq!(a(&mut members).damping.count, counted, "{renewals} renewals");
-        }
-    }
-}
+mod tests;

@@ -139,10 +139,7 @@ impl Member {
             Source::Watch | Source::Read { .. } => {}
         }
         let newer = record.resource_version > self.record.resource_version;
-        let counts = newer
-            || source.sent().is_some_and(|sent| {
-                record.resource_version == self.record.resource_version || self.newest_seen_at < sent
-            });
+        let counts = newer || source.sent().is_some_and(|sent| self.newest_seen_at < sent);
         if counts {
             if newer {
                 self.newest_seen_at = now.moment;
@@ -218,7 +215,6 @@ impl Member {
         if self.rests_until(Write::Ping, now).is_some() {
             return None;
         }
-        self.answers_again = false;
         self.withdrawn = Some(ping_time);
         Some(Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time })
     }
@@ -374,10 +370,8 @@ impl Member {
             self.responsive = self.responsive.filter(|responsive| *responsive);
             self.unresponsive_since = None;
         }
-        if claim_changed || record.creation_time != old.creation_time {
-            self.claim = Claim::read(&record);
-        }
-        let is_behind = record.renew_time.is_some() && record.renew_time < record.ping_time;
+        self.claim = Claim::read(&record);
+        let is_behind = record.renew_time < record.ping_time;
         self.answers_again = record.kind == CandidateKind::Native
             && is_behind
             && (self.answers_again || record.renew_time != old.renew_time);

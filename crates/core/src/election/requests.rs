@@ -59,11 +59,11 @@ impl Observation {
             Request::ReadLease { .. }
             | Request::CreateLease { .. }
             | Request::WriteLease { .. }
-            | Request::ListCandidates { .. } => None,
+            | Request::ListCandidates { .. }
+            | Request::CreateCandidate { .. } => None,
             Request::ReadCandidate { candidate }
             | Request::PatchCandidate { candidate, .. }
             | Request::DeleteCandidate { candidate, .. } => Some(candidate.clone()),
-            Request::CreateCandidate { nomination, .. } => Some(nomination.key()),
         };
         Ok(match (reply, candidate) {
             (Outcome::Landed(Object::Lease(record)), _) => Self::Lease { record, source },
@@ -72,7 +72,7 @@ impl Observation {
             (Outcome::Missing, None) if is_read => Self::LeaseMissing { source },
             (Outcome::Missing, Some(candidate)) if is_read => Self::CandidateMissing { candidate, source },
             (_, Some(candidate)) if is_status => Self::Failed { target: Target::Status(candidate) },
-            (Outcome::Conflict | Outcome::Missing, _) if !is_read => return Err(request.read_back()),
+            (Outcome::Conflict | Outcome::Missing, _) => return Err(request.read_back()),
             (_, Some(candidate)) => Self::Failed { target: Target::Candidate(candidate) },
             (_, None) => Self::Failed { target: Target::Lease },
         })

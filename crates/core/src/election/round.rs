@@ -121,7 +121,7 @@ impl Election {
     ///
     /// A foreign elector that takes over an expired Lease keeps the annotations, because it does not know them. So the
     /// announcement counts only if the session on the Lease belongs to the holder's own term.
-    fn is_leaving(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         let is_own_announcement = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
         is_own_announcement && self.lease.view.record().is_some_and(|record| record.leaving_holder().is_some())
     }
@@ -149,7 +149,6 @@ impl Election {
     fn create_lease(&mut self, builder: &mut DecisionBuilder) {
         if self.may_write(Write::Create, builder) {
             self.written = None;
-            self.lease.creating = true;
             builder.act(Action::CreateLease);
         }
     }

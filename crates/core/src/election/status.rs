@@ -28,7 +28,6 @@ impl LeaseContext<'_> {
         }
         let status = verdict.status();
         if status == member.record.status {
-            member.unpublished = None;
             member.shown = Some(verdict.clone());
         } else if let Some(due) = self.rests_until(member, &status, builder.now.moment) {
             builder.set(Timer::StatusRest, due);
@@ -64,8 +63,7 @@ impl LeaseContext<'_> {
     pub(super) fn is_passing(&self, verdict: &CandidateVerdict) -> bool {
         match verdict.reason {
             Reason::Granted => self.grant_is_young,
-            Reason::Election | Reason::ForeignHolder => self.electing,
-            Reason::Asked => self.electing || self.grant_is_young,
+            Reason::Election | Reason::ForeignHolder | Reason::Asked => self.electing,
             Reason::Preferred => verdict.responsive == Some(false),
             Reason::RanksLast | Reason::Ineligible(Ineligible::Damped | Ineligible::Forfeited) => {
                 self.electing

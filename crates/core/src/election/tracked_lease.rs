@@ -7,8 +7,6 @@ use crate::model::{CandidateRecord, LeaseRecord, LeaseView, Moment};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct TrackedLease {
     pub(super) view: LeaseView,
-    /// A creation was requested. The next answer to a write is its answer.
-    pub(super) creating: bool,
     /// When the Lease was last read or written.
     pub(super) read_at: Option<Moment>,
 }
@@ -17,16 +15,13 @@ impl TrackedLease {
     /// Records a version of the Lease. Returns `false` if the view ignores it as outdated.
     pub(super) fn observe(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
         let Some(sent) = source.sent() else { return self.view.observe(record, None, now) };
-        let is_creation = std::mem::take(&mut self.creating) && matches!(source, Source::Written { .. });
-        let counts = if is_creation {
+        self.read_at = Some(now);
+        // The answer to any other write is not the first version of the Lease, so the view takes it for no creation.
+        if matches!(source, Source::Written { .. }) {
             self.view.observe_created(record, sent, now)
         } else {
             self.view.observe(record, Some(sent), now)
-        };
-        if counts {
-            self.read_at = Some(now);
         }
-        counts
     }
 
     /// The Lease was not found. `candidates` are all existing candidates.
@@ -36,14 +31,10 @@ impl TrackedLease {
         now: Moment,
         candidates: impl IntoIterator<Item = &'c CandidateRecord>,
     ) {
-        self.creating = false;
-        let was_missing = self.view.is_missing();
         match source.sent() {
             None => self.view.observe_lost(now),
             Some(sent) => _ = self.view.observe_missing(sent, now),
         }
-        if self.view.is_missing() && !was_missing {
-            candidates.into_iter().for_each(|candidate| self.view.observe_candidate(candidate));
-        }
+        candidates.into_iter().for_each(|candidate| self.view.observe_candidate(candidate));
     }
 }

@@ -152,8 +152,7 @@ pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite 
 mod tests {
     use super::*;
     use crate::election::TransferRefusal;
-    use crate::model::Annotation;
-    use crate::model::{Evidence, Moment};
+    use crate::model::{Annotation, Evidence, Moment, Transfer};
 
     fn record() -> LeaseRecord {
         LeaseRecord {
@@ -169,10 +168,15 @@ mod tests {
     fn a_grant_resets_the_lease_and_records_the_reason() {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
         let known = History::default();
+        let mut record = record();
+        record.acts.hold_until = Some(Annotation::Malformed("noon".to_owned()));
+        record.renew_time = Some(WireTime::from_micros(100));
+        record.transitions = i32::MAX.cast_unsigned();
         let (write, event) =
-            grant((&record(), &known), &CandidateKey::hustings("c"), (Choice::Only, None), now, &Config::default());
-        assert_eq!(write.acquire_time, Set::To(now.wall));
+            grant((&record, &known), &CandidateKey::hustings("c"), (Choice::Only, None), now, &Config::default());
+        assert_eq!((write.acquire_time, write.transitions), (Set::To(now.wall), Set::To(record.transitions)));
         assert_eq!((write.preferred_holder, write.leaving), (Set::Remove, Set::Remove));
+        assert_eq!((write.hold_until, write.transfer), (Set::Remove, Set::Keep));
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
         assert_eq!(write.reason, Set::To(event.to_string()));
     }
@@ -236,7 +240,10 @@ mod tests {
 
     #[test]
     fn a_withdrawn_request_replaces_the_reason() {
-        let write = unprefer(&record(), &History::default(), Some(&withdrawn()));
+        let mut record = record();
+        record.acts.transfer = Some(Transfer::Any);
+        let write = unprefer(&record, &History::default(), Some(&withdrawn()));
+        assert_eq!(write.transfer, Set::Remove);
         let reason = "a is no longer asked to hand over to c: the Lease has no candidate of this name.";
         assert_eq!((write.preferred_holder, write.reason), (Set::Remove, Set::To(reason.to_owned())));
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::election::Config;
-use crate::model::{CandidateRecord, Version};
+use crate::model::{Annotation, CandidateRecord, Version};
 
 const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
 
@@ -78,4 +78,16 @@ fn a_pause_precedes_the_strategy_of_the_candidates() {
     }
     assert_eq!(hold(&lease("disagreement"), &dissenter), Some(Hold::ThirdPartyStrategy("x.io/Y".to_owned())));
     assert_eq!(hold(&lease("maintenance"), &dissenter), Some(Hold::Pause("maintenance".to_owned())));
+}
+
+#[test]
+fn a_damped_candidate_may_replace_an_excluded_holder() {
+    let exclusion = Exclusion { until: WireTime::from_micros(1), reason: String::new() };
+    let (mut holder, mut damped) = (member("b", Some("1.5"), 0), member("a", Some("1.5"), 1));
+    holder.record.acts.exclude = Some(Annotation::Valid(exclusion));
+    let key = holder.key.clone();
+    let Candidates { members, terms } = Candidates::ranked([&mut holder, &mut damped].into_iter(), terms(None));
+    let candidates = Candidates { members, terms };
+    let seat = candidates.seat_of(&key).unwrap();
+    assert_eq!(candidates.terms.eligibility(candidates.members[0], &seat), Eligibility::RanksLast);
 }

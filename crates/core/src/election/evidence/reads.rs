@@ -52,9 +52,7 @@ impl Election {
     /// declared it out of service.
     pub(in crate::election) fn observe_node(&mut self, node: Option<&NodeRecord>, now: Moment) {
         let is_asked = |node: &&NodeRecord| self.holder_watch.node.as_deref() == Some(&node.name);
-        if self.silent_holder().is_some()
-            && node.filter(is_asked).is_some_and(|node| node.is_out_of_service && !node.is_ready)
-        {
+        if node.filter(is_asked).is_some_and(|node| node.is_out_of_service && !node.is_ready) {
             self.judge_evidence(Ok(Evidence::NodeOutOfService), now);
         }
     }
@@ -99,15 +97,14 @@ mod tests {
     use crate::election::{Config, EvidenceConfig, Observation, Source};
     use crate::model::{ContainerEnd, Now, Pod, SessionMark, WireTime};
 
-    #[test]
-    fn the_first_proof_of_a_death_counts() {
-        let config =
-            Config { evidence: EvidenceConfig { pods: true, ..EvidenceConfig::default() }, ..Config::default() };
-        let mut election = Election::new(config, "n", "l");
-        let at = |seconds: i64| {
-            let micros = seconds * 1_000_000;
-            Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
-        };
+    fn at(seconds: i64) -> Now {
+        let micros = seconds * 1_000_000;
+        Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
+    }
+
+    /// An election whose holder's term began at 0 s, and whose holder renewed at these times.
+    fn renewed(evidence: EvidenceConfig, renewals: &[i64]) -> Election {
+        let mut election = Election::new(Config { evidence, ..Config::default() }, "n", "l");
         let candidate = CandidateRecord {
             name: "a".to_owned(),
             lease_name: "l".to_owned(),
@@ -117,7 +114,7 @@ mod tests {
             ..CandidateRecord::default()
         };
         election.observe(at(0), Observation::Candidate { record: candidate, source: Source::Watch });
-        for seconds in [0, 2] {
+        for seconds in [&[0], renewals].concat() {
             let record = LeaseRecord {
                 resource_version: 5 + u64::try_from(seconds).unwrap(),
                 holder: Some("a".to_owned()),
@@ -129,6 +126,19 @@ mod tests {
             };
             election.observe(at(seconds), Observation::Lease { record, source: Source::Watch });
         }
+        election
+    }
+
+    #[test]
+    fn no_evidence_counts_unless_it_is_switched_on() {
+        let evidence = EvidenceConfig::default();
+        assert_eq!((evidence.pods, evidence.nodes), (false, false));
+        assert_eq!(renewed(evidence, &[2, 4]).renewal_interval(), None);
+    }
+
+    #[test]
+    fn the_first_proof_of_a_death_counts() {
+        let mut election = renewed(EvidenceConfig { pods: true, ..EvidenceConfig::default() }, &[2]);
         let decision = election.decide(at(6));
         assert!(decision.actions.contains(&Action::ReadPod { pod: "a".into() }), "{:?}", decision.actions);
         let end = ContainerEnd { container: "c".to_owned(), finished_at: Some(at(3).wall), reason: "Error".to_owned() };
@@ -138,6 +148,13 @@ mod tests {
             let silence = Duration::from_secs(4);
             assert_eq!(election.evidence(), Some((Evidence::ContainerTerminated, silence)), "at {seconds} s");
         }
+        let asked = LeaseRecord {
+            resource_version: 8,
+            preferred_holder: Some("b".to_owned()),
+            ..election.lease().unwrap().record().clone()
+        };
+        election.observe(at(8), Observation::Lease { record: asked, source: Source::Watch });
+        assert!(election.evidence().is_some(), "a request to hand over is no renewal");
         let renewed = LeaseRecord {
             resource_version: 9,
             renew_time: Some(at(9).wall),

@@ -1,6 +1,7 @@
 //! One candidate, observed by a controller version by version.
 
 use super::*;
+use crate::election::Reason;
 use crate::model::RecordedStatus;
 
 fn at(seconds: i64) -> Moment {
@@ -127,6 +128,58 @@ fn a_standby_controller_adopts_the_status_that_the_leading_one_wrote() {
 }
 
 #[test]
+fn a_loss_that_only_the_standby_counted_ends_with_the_status_that_does_not_show_it() {
+    let config = Config::default();
+    let mut member = Member::first(version(5, 100), now(0), &config);
+    member.damping.add(now(1), &config);
+    let status = RecordedStatus { state: Some(CandidateState::Standby), ..RecordedStatus::default() };
+    observe(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 2);
+    assert_eq!(member.damping, Damping::default());
+}
+
+#[test]
+fn a_grant_that_was_not_taken_up_counts_until_the_damping_ends() {
+    let config = Config::default();
+    let mut member = Member::first(version(5, 100), now(0), &config);
+    member.forfeited = true;
+    member.damping.add(now(0), &config);
+    assert_eq!([29, 30].map(|seconds| member.has_forfeited(at(seconds))), [true, false]);
+}
+
+#[test]
+fn a_removed_renew_time_is_no_answer_and_a_native_candidate_counts_as_dead_from_then_on() {
+    let (mut member, landed) = pinged(100);
+    observe(&mut member, landed, WRITTEN, 2);
+    observe(&mut member, CandidateRecord { renew_time: None, ..version(11, 0) }, Source::Watch, 3);
+    assert!(!member.is_proven_since(at(0)));
+    let native = |version| CandidateRecord { kind: CandidateKind::Native, ..version };
+    let mut member = Member::first(native(version(5, 100)), now(0), &Config::default());
+    observe(&mut member, native(CandidateRecord { renew_time: None, ..version(6, 0) }), Source::Watch, 10);
+    assert_eq!(member.dead_since(), Some(at(10)));
+}
+
+#[test]
+fn a_ping_is_withdrawn_after_a_native_candidate_has_answered_with_an_earlier_time() {
+    let record = |kind, resource_version, renewed| CandidateRecord {
+        kind,
+        ping_time: Some(WireTime::from_micros(50)),
+        ..version(resource_version, renewed)
+    };
+    for (kind, renewed, is_withdrawn) in
+        [(CandidateKind::Native, 49, true), (CandidateKind::Native, 50, false), (CandidateKind::Hustings, 49, false)]
+    {
+        let mut member = Member::first(record(kind, 5, 10), now(0), &Config::default());
+        observe(&mut member, record(kind, 6, renewed), Source::Watch, 1);
+        observe(&mut member, record(kind, 7, renewed), Source::Watch, 1);
+        let mut paused = member.clone();
+        assert_eq!(member.withdraw_ping(at(1)).is_some(), is_withdrawn, "{kind:?} {renewed}");
+        paused.fail_request(at(1), &Config::default());
+        let withdrawn = [1, 2].map(|seconds| paused.withdraw_ping(at(seconds)).is_some());
+        assert_eq!(withdrawn, [false, is_withdrawn], "{kind:?} {renewed}, after a failed request");
+    }
+}
+
+#[test]
 fn a_read_counts_unless_something_newer_was_observed_since_its_sending() {
     let mut member = Member::first(version(5, 100), now(0), &Config::default());
     let missed = |member: &Member, sent| !member.is_newer_than(Source::Read { sent: at(sent) });
@@ -137,6 +190,8 @@ fn a_read_counts_unless_something_newer_was_observed_since_its_sending() {
     assert!(missed(&member, 4), "a replay is nothing newer");
     observe(&mut member, version(5, 90), Source::Read { sent: at(3) }, 6);
     assert_eq!(member.record.resource_version, 6);
+    observe(&mut member, version(6, 100), Source::Read { sent: at(6) }, 8);
+    assert!(missed(&member, 7), "nor is a read of the same version");
 }
 
 #[test]
@@ -234,4 +289,30 @@ fn a_renewal_of_the_lease_ends_what_an_unanswered_ping_left() {
     member.failed_at = Some(at(2));
     member.renew(at(3));
     assert_eq!((member.responsive, member.unresponsive_since, member.failed_at), (Some(true), None, None));
+}
+
+#[test]
+fn only_the_answer_to_the_newest_status_write_shows_whether_the_status_was_kept() {
+    let verdict = CandidateVerdict {
+        candidate: CandidateKey::hustings("a"),
+        rank: Some(1),
+        state: CandidateState::Standby,
+        reason: Reason::Election,
+        responsive: Some(true),
+        unresponsive_since: None,
+        damping_count: 0,
+        damped_until: None,
+        forfeited: false,
+    };
+    let written = |seconds| Source::StatusWritten { sent: at(seconds) };
+    let mut member = Member::first(version(5, 100), now(0), &Config::default());
+    member.shown = Some(verdict.clone());
+    member.status_sent_at = Some(at(2));
+    observe(&mut member, version(6, 100), written(1), 3);
+    assert_eq!((member.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
+    let mut other = member.clone();
+    observe(&mut member, CandidateRecord { status: verdict.status(), ..version(7, 100) }, written(2), 3);
+    assert_eq!((member.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
+    observe(&mut other, version(7, 100), written(2), 3);
+    assert_eq!((other.shown, other.ineffective.writes().count()), (None, 1));
 }

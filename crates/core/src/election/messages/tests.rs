@@ -206,6 +206,11 @@ fn the_words_of_reasons_are_these() {
         let status = CandidateVerdict { responsive, ..verdict(Reason::Election, false) }.status();
         assert_eq!(status.responsive.reason, word);
     }
+    let unresponsive_since = Some(WireTime::from_micros(7));
+    for (state, shown) in [(CandidateState::Holder, None), (CandidateState::Unresponsive, unresponsive_since)] {
+        let status = CandidateVerdict { state, unresponsive_since, ..verdict(Reason::Election, false) }.status();
+        assert_eq!(status.unresponsive_since, shown, "{state:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, Seat, Terms};
 use crate::election::member::Member;
 use crate::election::state::HandOverRequest;
-use crate::election::{Action, Election, Event, Timer, TransferRefusal, Write, writes};
+use crate::election::{Action, Election, Event, Timer, TransferRefusal, writes};
 use crate::model::{CandidateKey, CandidateKind, Moment, Strategy, Transfer};
 use crate::ranking::Criterion;
 
@@ -170,10 +170,9 @@ impl Election {
                 .last_ping_at
                 .map_or(now, |at| at.after(at.since(unchanged_since).clamp(self.config.window, self.config.validity)));
             builder.set(Timer::RepeatedPing, due);
-            if due <= now && incumbent.rests_until(Write::Ping, now).is_none() {
+            if due <= now {
                 ballot.restart(now);
                 builder.act(incumbent.ping(builder.now, &self.config));
-                builder.set(Timer::PingWindow, now.after(self.config.window));
             }
         }
         let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);

@@ -26,7 +26,6 @@ impl Election {
         let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
         if !is_foreign && self.ineffective.until(Write::Enrol, now).is_none() {
             self.write_lease(writes::enrol(observed.record()), None, builder);
-            return;
         }
         let due = self.lease.read_at.map_or(now, |at| at.after(self.config.requeue));
         if due <= now {
@@ -86,7 +85,7 @@ impl Election {
             let dead_since = member.dead_since();
             let due = dead_since.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
             builder.set(Timer::Validity, due);
-            if due > now || member.ping.is_some() {
+            if due > now {
                 continue;
             }
             let write = if dead_since.is_some() { Write::Delete } else { Write::Ping };
@@ -100,7 +99,6 @@ impl Election {
                 });
             } else {
                 builder.act(member.ping(builder.now, &self.config));
-                builder.set(Timer::PingWindow, now.after(self.config.window));
             }
         }
     }
@@ -128,7 +126,8 @@ pub(super) fn withdraw_pings(candidates: &mut Candidates<'_>, builder: &mut Deci
     builder.actions.extend(candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)));
 }
 
-/// Settles the ping of a candidate whose window has ended.
+/// Settles the ping of a candidate whose window has ended. A decision that pings sets no timer for the end of the window:
+/// the next decision, which follows the outcome of the ping, does that here.
 pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
     builder.actions.extend(member.settle_ping(builder.now));
     if let Some(ping) = &member.ping {
