@@ -295,8 +295,7 @@ fn a_range_fails_open_from_its_end_to_the_bound_and_only_owned_instants_move_the
     publisher.ranges().set(Some(Range { start: at(100), end: at(115), fails_open_until: Some(at(175)) }));
     for (now, end, is_open) in [(114, 115, false), (115, 175, true), (174, 175, true)] {
         clock.set_seconds(now);
-        let expected =
-            TimeRange { start: timestamp(at(100)), end: Some(timestamp(at(end))), is_failing_open: is_open };
+        let expected = TimeRange { start: timestamp(at(100)), end: Some(timestamp(at(end))), is_failing_open: is_open };
         assert_eq!((leadership.range(), leadership.failing_open()), (Some(expected), is_open), "at {now} s");
     }
 

@@ -338,6 +338,18 @@ async fn a_server_with_tls_is_reached() {
 }
 
 #[tokio::test]
+async fn no_request_bypasses_a_proxy() {
+    let (server, mut config) = serve().await;
+    config.proxy_url = Some("http://127.0.0.1:1".parse().unwrap());
+    // Without kube's feature for proxies, there is no client at all.
+    if let Ok(client) = super::client(config) {
+        let request = client.request_text(Request::get("/").body(Vec::new()).unwrap());
+        assert!(timeout(LONG, request).await.expect("no proxy listens").is_err());
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn a_failure_to_connect_does_not_replace_the_pool() {
     let mut connections = Connections::new(HttpConnector::new(), user_agent());
     // No program listens on this port.

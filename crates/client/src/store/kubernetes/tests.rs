@@ -244,7 +244,8 @@ fn the_answers_to_a_creation_and_to_a_list_contain_candidates() {
     let create = Request::CreateCandidate { nomination: nomination(), renew_time: WireTime::default() };
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
     let items = json!({ "kind": "LeaseCandidateList", "metadata": {}, "items": [candidate] });
-    let decoded = |request, body: &serde_json::Value| wire::decode(request, body.to_string().as_bytes()).unwrap().object;
+    let decoded =
+        |request, body: &serde_json::Value| wire::decode(request, body.to_string().as_bytes()).unwrap().object;
     let Some(Object::Candidate(created)) = decoded(&create, &candidate) else { panic!("no candidate") };
     let Some(Object::Candidates(listed)) = decoded(&list, &items) else { panic!("no candidates") };
     assert_eq!((created.name.as_str(), listed), ("c", vec![created.clone()]));
