@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures::stream::BoxStream;
-use http::header::USER_AGENT;
-use http::{Response, Uri};
+use http::{Response, Uri, header};
 use hyper::rt::{self, Read, ReadBufCursor};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
@@ -45,7 +44,7 @@ async fn one_request_shows_the_object_or_that_it_is_missing() {
     for exists in [true, false] {
         let server = tower::service_fn(move |request: Request<Body>| async move {
             assert!(asks(&request, "sendInitialEvents=true"), "{request:?}");
-            assert_eq!(request.headers().get(USER_AGENT), Some(&user_agent()));
+            assert_eq!(request.headers().get(header::USER_AGENT), Some(&user_agent()));
             let mut body = if exists { event(LEASE) } else { Vec::new() };
             body.extend(event(END_OF_INITIAL_EVENTS));
             Ok::<_, Infallible>(Response::new(Body::from(body)))
