@@ -209,6 +209,8 @@ pub(crate) mod tests {
         let lease = format!("{}/{}", "n".repeat(63), "l".repeat(253));
         assert_eq!(lock_name("u.c.1", &lease), "hustings/603e28ba72c88e9c");
         assert_eq!(lock_name("u.c.1", "n/l"), "hustings/u.c.1/n/l");
+        let longest = "l".repeat(MOST_NAME_BYTES - "hustings/u.c.1/".len());
+        assert_eq!(lock_name("u.c.1", &longest), format!("hustings/u.c.1/{longest}"));
         let pod = pod("long");
         let first = Instance::new(Some(&pod), None, &lease, "ff");
         assert!(first.lock.is_some());

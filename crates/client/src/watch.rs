@@ -139,8 +139,9 @@ pub fn paced(client: Client, namespace: &str) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
         let now = Instant::now();
-        let at = if is_watch(&request) { next.max(now) } else { now };
+        let mut at = now;
         if is_watch(&request) {
+            at = next.max(now);
             next = at + SHORTEST_WATCH;
         }
         async move {

@@ -220,7 +220,8 @@ mod tests {
     async fn the_newest_version_that_the_server_serves_is_discovered() {
         const CANDIDATES: &str = r#"{"kind": "APIResourceList", "groupVersion": "coordination.k8s.io/v", "resources": [
             {"name": "leasecandidates", "singularName": "", "namespaced": true, "kind": "LeaseCandidate", "verbs": []}]}"#;
-        const OTHERS: &str = r#"{"kind": "APIResourceList", "groupVersion": "coordination.k8s.io/v", "resources": []}"#;
+        const OTHERS: &str = r#"{"kind": "APIResourceList", "groupVersion": "coordination.k8s.io/v", "resources": [
+            {"name": "leases", "singularName": "", "namespaced": true, "kind": "Lease", "verbs": []}]}"#;
         const BETA: &str = "/apis/coordination.k8s.io/v1beta1";
         const ALPHA: &str = "/apis/coordination.k8s.io/v1alpha2";
         let discovered = async |answers| NativeVersion::discover(&client(answers)).await.unwrap();

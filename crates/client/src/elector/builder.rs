@@ -37,8 +37,6 @@ struct Settings {
     place: Place,
     namespace: String,
     lease: String,
-    /// Built by [`Elections`], with watches and requests shared among the elections of this process.
-    is_shared: bool,
     identity: Option<String>,
     /// The fallback for `identity`.
     host_name: Option<String>,
@@ -97,9 +95,7 @@ impl Elections {
     /// If the elector has a candidate, the builder appends `.LEASE` to its identity. One process has one candidate for
     /// each Lease, and each needs its own name.
     pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
-        let mut builder = ElectorBuilder::new(Place::Shared(self.clone()), self.namespace().to_owned(), lease.into());
-        builder.settings.is_shared = true;
-        builder
+        ElectorBuilder::new(Place::Shared(self.clone()), self.namespace().to_owned(), lease.into())
     }
 }
 
@@ -109,7 +105,6 @@ impl ElectorBuilder {
             place,
             namespace,
             lease,
-            is_shared: false,
             identity: None,
             host_name: None,
             enabled: true,
@@ -326,14 +321,15 @@ impl<M> ElectorBuilder<M> {
         M: Mode,
     {
         self.settings.host_name = host_name();
-        self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+        self.build_in(|name| env::var(name).ok())
     }
 
+    /// An empty environment variable counts as missing.
     fn build_in(self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector>
     where
         M: Mode,
     {
-        self.settings.build(self.mode.chosen(), environment)
+        self.settings.build(self.mode.chosen(), |name| environment(name).filter(|value| !value.is_empty()))
     }
 }
 

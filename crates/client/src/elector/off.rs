@@ -82,6 +82,8 @@ mod tests {
 
     use super::*;
     use crate::Elector;
+    use crate::elector::campaign::Task;
+    use crate::elector::telemetry::Observer;
     use crate::testing::MemoryStore;
 
     #[tokio::test(start_paused = true)]
@@ -152,6 +154,46 @@ mod tests {
         let second = leadership.next_term(Some(&first)).await.unwrap();
         assert_eq!((second.number, second.token), (2, 2));
         assert!(resigned.elapsed() >= Duration::from_secs(5), "work that fails again and again is not run in haste");
+    }
+
+    /// Counts the terms that have begun and those that are over.
+    #[derive(Default)]
+    struct Counts([AtomicU32; 2]);
+
+    impl Observer for Counts {
+        fn began(&self, _: &str) {
+            self.0[0].fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn ended(&self, _: &str) {
+            self.0[1].fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn renewed(&self, _: Duration, _: bool) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_term_is_reported_and_a_long_one_shortens_the_pause_after_the_next_resignation() {
+        let store = MemoryStore::new();
+        let mut elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
+        let counts = Arc::<Counts>::default();
+        let Task::Off(off) = &mut elector.task else { panic!("the election is switched off") };
+        off.observers.push(counts.clone());
+        let counted = || counts.0.each_ref().map(|count| count.load(Ordering::SeqCst));
+        let campaign = elector.start();
+        let leadership = campaign.leadership();
+        let mut term = leadership.wait_until_leader().await.unwrap();
+        for (number, (led, pause)) in (1..).zip([(0, 5), (0, 10), (9, 20), (41, 5)]) {
+            assert_eq!(counted(), [number, number - 1]);
+            tokio::time::sleep(Duration::from_secs(led)).await;
+            term.resign();
+            term.cancelled().await;
+            let resigned = tokio::time::Instant::now();
+            term = leadership.next_term(Some(&term)).await.unwrap();
+            assert_eq!(resigned.elapsed().as_secs(), pause, "after a term of {led} s");
+        }
+        campaign.stop().await.unwrap();
+        assert_eq!(counted(), [5, 5]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -164,15 +164,12 @@ impl Leadership {
     pub(crate) async fn next_term(&self, former: Option<&Term>) -> Option<Term> {
         let (mut views, mut validity) = (self.views.clone(), self.validity.clone());
         loop {
-            let view = views.borrow_and_update().clone();
-            if view.ended {
-                return None;
-            }
-            let other = view.term.filter(|term| former != Some(term));
+            let other = views.borrow_and_update().term.clone().filter(|term| former != Some(term));
             // If the elector is stuck, the term that it published last may be over.
             if other.is_some() && self.is_leader() {
                 return other;
             }
+            // An error means that the publisher is gone, so the elector has ended.
             tokio::select! {
                 changed = views.changed() => changed.ok()?,
                 changed = validity.changed() => changed.ok()?,

@@ -82,14 +82,11 @@ impl Publisher {
     /// Records for which other Lease the candidate with this elector's name stands. The next [`Self::publish`] makes it
     /// visible to readers.
     pub(crate) fn set_obstacle(&mut self, candidate_stands_for: Option<&str>) {
-        let other = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
-        if other != candidate_stands_for {
-            self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
-                identity: self.shared.identity.clone(),
-                lease: self.shared.lease.to_string(),
-                other: other.to_owned(),
-            });
-        }
+        self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
+            identity: self.shared.identity.clone(),
+            lease: self.shared.lease.to_string(),
+            other: other.to_owned(),
+        });
     }
 
     /// Puts a decision into force. The caller must call this before it begins any action of that decision.

@@ -101,11 +101,10 @@ impl Leadership {
             None => false,
             Some(Owned::Always) => true,
             Some(Owned::Range(Range { start, end, fails_open_until })) => {
-                let end = fails_open_until.map_or(end, |until| until.max(end));
-                (start..end).contains(&instant) && instant <= wall
+                (start..fails_open_until.unwrap_or(end)).contains(&instant) && instant <= wall
             }
         };
-        if is_own && wall >= instant {
+        if is_own {
             state.reported = state.reported.max(instant);
         }
         is_own
@@ -163,10 +162,10 @@ async fn call_each(changes: impl Stream<Item = HolderChange>, mut callback: impl
     }
 }
 
-/// The time as a timestamp. A time that a timestamp cannot represent becomes the first or last one.
+/// The time as a timestamp. A timestamp can represent [`WireTime::MAX`]; an earlier time than the first timestamp
+/// becomes that one.
 fn timestamp(time: WireTime) -> Timestamp {
-    let edge = if time < WireTime::from_micros(0) { Timestamp::MIN } else { Timestamp::MAX };
-    Timestamp::from_microsecond(time.as_micros()).unwrap_or(edge)
+    Timestamp::from_microsecond(time.as_micros()).unwrap_or(Timestamp::MIN)
 }
 
 #[cfg(test)]

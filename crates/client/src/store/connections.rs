@@ -21,7 +21,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -320,9 +320,8 @@ fn until_silent(body: Incoming, route: Arc<Route>) -> Frames {
     let state = (body, route, Instant::now());
     let frames = stream::unfold(state, |(mut body, route, received_at)| async move {
         loop {
-            let mut changed = pin!(route.changed.notified());
-            // Enable before the check, so that no change is missed.
-            changed.as_mut().enable();
+            // This precedes the check, so that no change is missed.
+            let changed = route.changed.notified();
             if route.state().silent_since.is_some_and(|since| received_at < since) {
                 tracing::debug!("a watch that has been silent for long starts again on a new connection");
                 return None;

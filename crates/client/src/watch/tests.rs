@@ -1,5 +1,7 @@
 //! Watches in virtual time, against servers that end, reject or delay them.
 
+mod pace;
+
 use std::convert::Infallible;
 use std::future::Ready;
 use std::io;
@@ -9,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures::stream::BoxStream;
-use http::{Response, Uri};
+use http::{Response, Uri, header};
 use hyper::rt::{self, Read, ReadBufCursor};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
@@ -20,6 +22,7 @@ use tower::Service;
 
 use super::*;
 use crate::api::ReadLease;
+use crate::store::connections::user_agent;
 use crate::testing::{Log, client_over};
 
 const END_OF_INITIAL_EVENTS: &str = r#"{"type": "BOOKMARK", "object": {
@@ -41,6 +44,7 @@ async fn one_request_shows_the_object_or_that_it_is_missing() {
     for exists in [true, false] {
         let server = tower::service_fn(move |request: Request<Body>| async move {
             assert!(asks(&request, "sendInitialEvents=true"), "{request:?}");
+            assert_eq!(request.headers().get(header::USER_AGENT), Some(&user_agent()));
             let mut body = if exists { event(LEASE) } else { Vec::new() };
             body.extend(event(END_OF_INITIAL_EVENTS));
             Ok::<_, Infallible>(Response::new(Body::from(body)))
@@ -355,7 +359,7 @@ async fn each_other_failure_of_a_watch_is_a_warning_and_a_repeated_one_only_once
     let (log, _guard) = Log::begin();
     let mut last = LastFailure::default();
     for (seconds, reason, level) in
-        [(0, "down", "WARN"), (1, "down", "DEBUG"), (2, "denied", "WARN"), (3, "down", "WARN"), (63, "down", "WARN")]
+        [(0, "down", "WARN"), (1, "down", "DEBUG"), (2, "denied", "WARN"), (3, "down", "WARN"), (60, "down", "WARN")]
     {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         last.log(reason.to_owned(), "leases", "n/l");

@@ -55,7 +55,10 @@ fn a_lease_of_any_content_is_read() {
         "metadata": {
             "name": "l", "resourceVersion": "x",
             "managedFields": [{ "time": "9999-12-31T23:59:59Z" }],
-            "annotations": { "hustings.io/token": "-1", "hustings.io/key": "high", "hustings.io/session": "" },
+            "annotations": {
+                "hustings.io/token": "-1", "hustings.io/key": "high", "hustings.io/session": "",
+                "hustings.io/hold": "", "hustings.io/preferred-holder": "",
+            },
         },
         "spec": {
             "holderIdentity": "", "leaseDurationSeconds": -5, "leaseTransitions": -2_147_483_648_i64,
@@ -68,6 +71,7 @@ fn a_lease_of_any_content_is_read() {
     assert_eq!(read.record.renew_time, Some(WireTime::MAX));
     assert_eq!(read.record.session, SessionMark::Unreadable(String::new()), "an empty mark is not open");
     assert_eq!((read.record.token, read.record.key), (None, None));
+    assert_eq!((read.record.hold, read.record.preferred_holder), (None, None), "an empty text is no text");
     for value in [json!(null), json!([]), json!({ "metadata": 3, "spec": "x" }), json!({})] {
         assert_eq!(ReadLease::from_json(value), ReadLease::default());
     }
@@ -240,6 +244,7 @@ fn a_release_empties_the_holder_and_never_nulls_it() {
 fn native_copies_are_never_written_with_a_null_holder_or_without_a_strategy() {
     let mut current = LeaseRecord { resource_version: 7, enrolled: true, ..LeaseRecord::default() };
     let mut write = LeaseWrite::new(Purpose::Hold, &current);
+    assert_eq!(lease_patch(&write, &current).get("spec"), None, "without a strategy the holder may stay null");
     write.strategy = Set::To("example.com/Mine".to_owned());
     let spec = &lease_patch(&write, &current)["spec"];
     assert_eq!(spec, &json!({ "strategy": "example.com/Mine", "holderIdentity": "" }));

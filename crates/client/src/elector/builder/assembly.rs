@@ -57,7 +57,7 @@ impl Settings {
         let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
         let has_candidate = matches!(mode, Chosen::Coordinated(_));
         let appended = |identity: String| {
-            let names_candidate = self.is_shared && has_candidate && !identity.is_empty();
+            let names_candidate = matches!(self.place, Place::Shared(_)) && has_candidate && !identity.is_empty();
             if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
         };
         let identity = identity.map(appended);

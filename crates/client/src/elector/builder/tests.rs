@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use hustings_core::elector::Mode as CoreMode;
 use kube::client::Body;
+use rand::SeedableRng as _;
 
 use super::*;
 use crate::api::names::LONGEST_NAME;
@@ -13,9 +14,13 @@ use crate::elector::campaign::Task;
 use crate::elector::driver::Driver;
 use crate::testing::Log;
 
-fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
+fn client() -> Client {
     let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
-    Elector::builder(Client::new(nobody, "default"), namespace, lease)
+    Client::new(nobody, "default")
+}
+
+fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
+    Elector::builder(client(), namespace, lease)
 }
 
 fn problems(builder: ElectorBuilder<impl Mode>) -> Vec<Problem> {
@@ -89,14 +94,14 @@ async fn each_problem_is_found() {
 #[tokio::test]
 async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_is_checked() {
     let elections = |lease: &str| {
-        let mut builder = builder("n", lease).identity("pod-1");
-        builder.settings.is_shared = true;
-        builder
+        let elections = Elections::new(client(), "n");
+        elections.builder(lease).identity("pod-1")
     };
     assert_eq!(named(elections("l").binary_version("1.2")), "pod-1.l");
     assert_eq!(named(elections("l").direct()), "pod-1", "there is no candidate");
     let longest = "l".repeat(LONGEST_NAME - "pod-1.".len());
     assert_eq!(named(elections(&longest).binary_version("1.2")).len(), LONGEST_NAME);
+    assert_eq!(problems(elections("l").identity("").binary_version("1.2")), [Problem::IdentityMissing]);
     let identity = format!("pod-1.l{longest}");
     assert_eq!(problems(elections(&format!("l{longest}")).binary_version("1.2")), [Problem::IdentityTooLong(identity)]);
 }
@@ -123,7 +128,8 @@ async fn the_pod_comes_from_the_environment() {
     assert_eq!(mirrored.nomination().unwrap().pod, None, "the API server knows a static pod by another UID");
     let mut outside = builder("n", "l").direct();
     outside.settings.host_name = Some("host".to_owned());
-    assert_eq!(outside.build_in(|_| None).ok().unwrap().leadership().identity(), "host");
+    assert_eq!(outside.build_in(|_| Some(String::new())).ok().unwrap().leadership().identity(), "host");
+    assert_eq!(named(builder("n", "l").direct().enabled(false)), "unelected", "without an election no name is needed");
 }
 
 fn driver(elector: &Elector) -> &Driver {
@@ -166,6 +172,7 @@ async fn each_setting_reaches_the_elector() {
         .keep_on_stop()
         .timing(durations)
         .pod("web-0", "pod-uid")
+        .rng(StdRng::seed_from_u64(1))
         .build_in(|_| None)
         .ok()
         .unwrap();
@@ -173,6 +180,8 @@ async fn each_setting_reaches_the_elector() {
     assert_eq!((config.identity.as_str(), config.lease_name.as_str(), config.mode), ("a", "l", CoreMode::Coordinated));
     assert_eq!((config.fallback, config.fail_open, config.keeps_on_stop), (false, FailOpen::Unbounded, true));
     assert_eq!(Durations::from(config.timing), durations);
+    let random = StdRng::seed_from_u64(1).next_u64();
+    assert!(config.session.contains(&format!("{random:016x}")), "{}", config.session);
     let nomination = elector.nomination().unwrap();
     assert_eq!((nomination.name.as_str(), nomination.lease_name.as_str(), nomination.priority), ("a", "l", Some(7)));
     assert_eq!((nomination.binary_version.as_str(), nomination.emulation_version.as_deref()), ("1.2", Some("1.1")));

@@ -14,7 +14,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::testing::{MemoryStore, TokioClock};
+use crate::testing::{Log, MemoryStore, TokioClock};
 use crate::{Campaign, CampaignError, Direct, Elector, ElectorBuilder, Timing};
 
 /// A server that knows one Lease, and whose watches report nothing.
@@ -164,12 +164,16 @@ async fn an_hour_at_rest_costs_one_write_per_retry_period_and_no_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_record_of_a_term_contains_the_key() {
+async fn the_first_record_of_a_term_contains_the_key_and_the_log_its_beginning() {
+    let (log, _guard) = Log::begin();
     let store = MemoryStore::new();
     let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().key(7).build().unwrap();
     let campaign = elector.start();
     campaign.leadership().wait_until_leader().await.unwrap();
     assert_eq!(store.lease("n", "l").unwrap().key, Some(7));
+    let log = log.take();
+    assert!(log.contains("term began number=1 token=1"), "{log}");
+    assert!(log.contains("waiting for an observation or a timer timer="), "{log}");
 }
 
 #[tokio::test(start_paused = true)]

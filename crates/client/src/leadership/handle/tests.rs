@@ -49,6 +49,8 @@ fn no_work_begins_in_a_term_that_is_over_by_the_clock_and_a_late_renewal_does_no
     assert!(term.begin_work().is_none());
     assert_eq!(term.cancelled().now_or_never(), Some(()), "work that runs already stops");
     assert_eq!(resigned.now_or_never(), Some(()));
+    term.lapse();
+    assert_eq!(publisher.resignation().now_or_never(), None, "it is resigned once");
     publisher.publish(Some(leading(7, 130)), None);
     assert_eq!(waiting.now_or_never(), Some(Some(term)), "a renewal that was under way");
 }

@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use hustings_core::elector::FailOpen;
+use hustings_core::elector::{FailOpen, Timing};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::world::Process;
 use super::*;
 use crate::clock::Clock;
-use crate::testing::{Log, MemoryStore};
+use crate::leadership::leadership;
+use crate::testing::{HandClock, Log, MemoryStore};
 
 mod world;
 
@@ -261,11 +262,14 @@ async fn a_callback_is_called_once_per_change_even_after_a_panic_until_the_elect
         assert_ne!(change.holder, "first", "it panics on purpose");
     });
     assert_eq!(called.recv().await.as_deref(), Some("first"));
+    sleep(Duration::from_millis(1)).await;
+    let panicked = "ERROR the callback of on_new_leader panicked; it is called again at the next change";
+    assert_eq!(log.take().matches(panicked).count(), 1);
     let second = Process::start(&store, "second", 0, |builder| builder);
     store.prefer("n", "l", "second").unwrap();
     assert_eq!(called.recv().await.as_deref(), Some("second"));
-    let panicked = "ERROR the callback of on_new_leader panicked; it is called again at the next change";
-    assert_eq!(log.take().matches(panicked).count(), 1);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(log.take().matches(panicked).count(), 0);
     second.leadership.wait_until_leader().await.unwrap();
     sleep(Duration::from_mins(1)).await;
     assert!(called.is_empty());
@@ -281,6 +285,34 @@ async fn without_an_election_the_process_owns_every_instant() {
     assert_eq!(off.leadership.range(), Some(TimeRange::ALWAYS));
     assert!(off.leadership.contains(Timestamp::MIN) && off.leadership.contains(Timestamp::MAX));
     assert!(!off.leadership.failing_open());
+}
+
+#[test]
+fn a_range_fails_open_from_its_end_to_the_bound_and_only_owned_instants_move_the_clock_of_decisions() {
+    let clock = HandClock::at_seconds(114);
+    let (publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
+    let at = |seconds: i64| WireTime::from_micros(seconds * 1_000_000);
+    publisher.ranges().set(Some(Range { start: at(100), end: at(115), fails_open_until: Some(at(175)) }));
+    for (now, end, is_open) in [(114, 115, false), (115, 175, true), (174, 175, true)] {
+        clock.set_seconds(now);
+        let expected = TimeRange { start: timestamp(at(100)), end: Some(timestamp(at(end))), is_failing_open: is_open };
+        assert_eq!((leadership.range(), leadership.failing_open()), (Some(expected), is_open), "at {now} s");
+    }
+
+    for instant in [99, 175, 1_000] {
+        assert!(!leadership.contains(timestamp(at(instant))), "{instant}");
+    }
+    assert_eq!(publisher.ranges().now(&*clock).wall, at(174));
+    assert!(leadership.contains(timestamp(at(174))));
+    clock.set_seconds(120);
+    assert_eq!(publisher.ranges().now(&*clock).wall, WireTime::from_micros(174_000_001));
+}
+
+#[test]
+fn every_time_is_a_timestamp() {
+    let last: Timestamp = "9999-12-30T22:00:00Z".parse().unwrap();
+    let times = [WireTime::MIN, WireTime::MAX, WireTime::from_micros(0)];
+    assert_eq!(times.map(timestamp), [Timestamp::MIN, last, Timestamp::UNIX_EPOCH]);
 }
 
 /// Lets time pass. Meanwhile, records which instants around its own clock each process owns.

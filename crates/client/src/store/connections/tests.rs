@@ -133,6 +133,14 @@ impl Server {
                 write(&stream, b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}").await;
                 std::future::pending::<()>().await;
             }
+            if head.starts_with("GET /empty") {
+                write(&stream, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                continue;
+            }
+            if head.starts_with("GET /chunked") {
+                write(&stream, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n").await;
+                continue;
+            }
             if head.starts_with("GET /together") {
                 self.together.wait().await;
             }
@@ -229,6 +237,10 @@ async fn requests_that_are_answered_share_one_connection() {
     let (server, client) = served().await;
     for _ in 0..100 {
         get(&client, "/").await;
+        get(&client, "/chunked").await;
+        let empty = Request::get("/empty").body(Body::empty()).unwrap();
+        let answer = timeout(LONG, client.send(empty)).await.expect("it is answered").unwrap();
+        assert!(answer.body().is_end_stream(), "the caller has nothing to read");
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
@@ -248,7 +260,10 @@ async fn requests_that_time_out_together_replace_the_pool_once() {
 async fn an_incomplete_answer_counts_as_no_answer() {
     let (server, client) = served().await;
     join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
-    get_in_vain(&client, "/partial").await;
+    let partial = Request::get("/partial").body(Body::empty()).unwrap();
+    let answer = timeout(LONG, client.send(partial)).await.expect("its head comes").unwrap();
+    assert!(!answer.body().is_end_stream());
+    drop(answer);
     get(&client, "/").await;
     assert_eq!(server.connections.load(Ordering::SeqCst), IDLE + 1);
 }
@@ -308,6 +323,30 @@ async fn the_user_agent_comes_from_the_configuration_or_names_the_program_and_th
     // The program is the binary of this test.
     assert!(agent.starts_with("hustings-client-"), "{agent}");
     assert!(agent.ends_with(concat!(" hustings-client/", env!("CARGO_PKG_VERSION"))), "{agent}");
+}
+
+#[tokio::test]
+async fn a_server_with_tls_is_reached() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = Config::new(format!("https://{}", listener.local_addr().unwrap()).parse().unwrap());
+    let client = super::client(config).unwrap();
+    let request = client.request_text(Request::get("/").body(Vec::new()).unwrap());
+    tokio::select! {
+        answer = request => panic!("{answer:?}"),
+        accepted = listener.accept() => drop(accepted.unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn no_request_bypasses_a_proxy() {
+    let (server, mut config) = serve().await;
+    config.proxy_url = Some("http://127.0.0.1:1".parse().unwrap());
+    // Without kube's feature for proxies, there is no client at all.
+    if let Ok(client) = super::client(config) {
+        let request = client.request_text(Request::get("/").body(Vec::new()).unwrap());
+        assert!(timeout(LONG, request).await.expect("no proxy listens").is_err());
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]

@@ -22,6 +22,20 @@ fn create() -> Request {
     Request::create_lease("l")
 }
 
+fn nomination() -> Box<Nomination> {
+    Box::new(Nomination {
+        name: "c".to_owned(),
+        lease_name: "l".to_owned(),
+        binary_version: "1.0.0".to_owned(),
+        emulation_version: None,
+        strategy: None,
+        priority: None,
+        lease_duration_seconds: 15,
+        session: "s".to_owned(),
+        pod: None,
+    })
+}
+
 async fn answered(code: u16) -> Answer {
     let service = tower::service_fn(move |_: http::Request<Body>| async move {
         let body = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" });
@@ -122,17 +136,7 @@ fn each_request_has_its_verb_path_field_manager_and_format() {
     const CANDIDATES: &str = "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates";
     let (candidate, current) = (CandidateKey::hustings("c"), LeaseRecord::default());
     let patch = |patch| Request::patch_candidate(candidate.clone(), "u", patch);
-    let nomination = Box::new(Nomination {
-        name: "c".to_owned(),
-        lease_name: "l".to_owned(),
-        binary_version: "1.0.0".to_owned(),
-        emulation_version: None,
-        strategy: None,
-        priority: None,
-        lease_duration_seconds: 15,
-        session: "s".to_owned(),
-        pod: None,
-    });
+    let nomination = nomination();
     let status = CandidatePatch::Status { status: Box::default(), since: [WireTime::default(); 3] };
     let merge = "application/merge-patch+json";
     for (request, expected) in [
@@ -234,6 +238,19 @@ fn a_deletion_that_a_finalizer_delays_leaves_the_object() {
     }
 }
 
+#[test]
+fn the_answers_to_a_creation_and_to_a_list_contain_candidates() {
+    let candidate = json!({ "metadata": { "name": "c", "uid": "u" } });
+    let create = Request::CreateCandidate { nomination: nomination(), renew_time: WireTime::default() };
+    let list = Request::ListCandidates { lease_name: "l".to_owned() };
+    let items = json!({ "kind": "LeaseCandidateList", "metadata": {}, "items": [candidate] });
+    let decoded =
+        |request, body: &serde_json::Value| wire::decode(request, body.to_string().as_bytes()).unwrap().object;
+    let Some(Object::Candidate(created)) = decoded(&create, &candidate) else { panic!("no candidate") };
+    let Some(Object::Candidates(listed)) = decoded(&list, &items) else { panic!("no candidates") };
+    assert_eq!((created.name.as_str(), listed), ("c", vec![created.clone()]));
+}
+
 #[tokio::test]
 async fn a_request_without_an_answer_ends_at_its_deadline() {
     let service =
@@ -325,7 +342,8 @@ fn a_request_about_a_native_candidate_goes_to_its_api_in_the_served_version() {
 #[test]
 fn a_request_that_cannot_be_built_is_not_sent() {
     let invalid = kube::core::request::Error::Validation("no name".to_owned());
-    assert_eq!(Failure::from(kube::Error::BuildRequest(invalid)).outcome::<()>(), Outcome::Refused);
+    let failure = Failure::from(kube::Error::BuildRequest(invalid));
+    assert_eq!((failure.outcome::<()>(), failure.is_retryable()), (Outcome::Refused, false));
 }
 
 #[test]

@@ -48,6 +48,22 @@ async fn a_request_that_has_waited_for_half_of_its_time_is_not_sent_and_does_not
     assert_eq!(asked.load(Ordering::SeqCst), 32 + 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn each_watch_delivers_the_object_of_its_listener() {
+    let server = tower::service_fn(|_: http::Request<Body>| async {
+        let object = |name| json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "1" } });
+        let events = ["other", "l"].map(|name| format!("{}\n", json!({ "type": "ADDED", "object": object(name) })));
+        Ok::<_, Infallible>(Response::new(Body::from(events.concat().into_bytes())))
+    });
+    let Elections(shared) = Elections::new(Client::new(server, "default"), "n");
+    let share = Share { shared, clock: SystemClock::shared(), patience: PATIENCE };
+    let (mut leases, mut candidates) = (share.watch_lease("n", "l"), share.watch_candidate("n", "l"));
+    let first = timeout(Duration::from_secs(10), futures::future::join(leases.next(), candidates.next())).await;
+    let (lease, candidate) = first.expect("both are delivered");
+    assert_eq!(lease.flatten().map(|lease| lease.uid).as_deref(), Some("l"));
+    assert_eq!(candidate.flatten().map(|candidate| candidate.uid).as_deref(), Some("l"));
+}
+
 #[tokio::test]
 async fn an_election_is_in_the_namespace_of_its_elections() {
     let elections = Elections::new(slow_server().0, "shop");

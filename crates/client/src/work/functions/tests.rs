@@ -1,6 +1,7 @@
 //! Functions in virtual time, over a store in memory.
 
 mod broken;
+mod once;
 mod stuck;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -376,21 +377,6 @@ async fn while_a_function_blocks_its_thread_the_elector_gives_nothing_up_and_tak
     free.send(()).unwrap();
     let second = leadership.next_term(Some(&first)).await.unwrap();
     assert!(second.token > first.token);
-    stage.shutdown.cancel();
-    running.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn functions_that_end_during_their_term_do_not_start_again_in_it() {
-    let stage = Stage::new();
-    let log = stage.log.clone();
-    let (leadership, running) = run(stage.elector().function("short", move |_| {
-        log.note("begins");
-        sleep(A_MOMENT)
-    }));
-    leads(&leadership).await;
-    sleep(Duration::from_mins(1)).await;
-    assert_eq!(stage.log.take(), ["begins"]);
     stage.shutdown.cancel();
     running.await.unwrap().unwrap();
 }

@@ -100,14 +100,11 @@ impl<'a> Target<'a> {
 
 /// The decoded path. The server treats an escaped slash as a slash.
 fn path(request: &Request<Body>) -> Cow<'_, str> {
-    let path = request.uri().path();
-    if path.contains('%') { percent_decode_str(path).decode_utf8_lossy() } else { Cow::Borrowed(path) }
+    percent_decode_str(request.uri().path()).decode_utf8_lossy()
 }
 
 fn takes_effect_elsewhere(request: &Request<Body>) -> bool {
-    // Only resources of the core group take effect elsewhere. This check comes first, because it decides most requests.
-    !request.uri().path().starts_with("/apis/")
-        && Target::read(&path(request)).is_some_and(|target| target.takes_effect_elsewhere())
+    Target::read(&path(request)).is_some_and(|target| target.takes_effect_elsewhere())
 }
 
 fn is_dry_run(request: &Request<Body>) -> bool {
@@ -147,6 +144,11 @@ fn is_review(request: &Request<Body>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::Response;
+    use http_body_util::Empty;
+    use hyper::body::Bytes;
+    use tower::BoxError;
+
     use super::*;
 
     fn request(method: &str, uri: &str, body: &str) -> Request<Body> {
@@ -228,9 +230,20 @@ mod tests {
             ("DELETE", config_map.to_owned(), r#"{"dryRun":["All"],"dryRun":[]}"#, false),
             ("DELETE", config_map.to_owned(), "dryRun: [All]", false),
             ("DELETE", config_map.to_owned(), "", false),
+            // Such as an upgrade.
+            ("GET", all(config_map), "", false),
         ] {
             assert_eq!(changes_nothing(&request(method, &uri, body)), expected, "{method} {uri} {body}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_deletion_with_a_streamed_body_is_not_a_dry_run() {
+        let server = |_: Request<Body>| async { Ok::<_, BoxError>(Response::new(Empty::<Bytes>::new())) };
+        let client = kube::Client::new(tower::service_fn(server), "n");
+        let streamed = client.send(request("GET", "/version", "")).await.unwrap().into_body();
+        let uri = "/api/v1/namespaces/n/configmaps/c?dryRun=All";
+        assert!(!changes_nothing(&Request::delete(uri).body(streamed).unwrap()), "nothing may consume its body");
     }
 
     #[test]

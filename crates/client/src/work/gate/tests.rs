@@ -310,6 +310,12 @@ async fn a_deadline_that_does_not_fit_the_elector_is_rejected() {
 }
 
 #[tokio::test]
+async fn any_number_of_writes_may_wait() {
+    let (_clock, _publisher, gate) = handles();
+    assert!(gate.park(usize::MAX, DEADLINE).parking.is_some());
+}
+
+#[tokio::test]
 async fn after_a_suspension_an_overdue_write_is_not_sent_even_if_no_timer_has_fired() {
     let clock = HandClock::at_seconds(100);
     let (mut publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());

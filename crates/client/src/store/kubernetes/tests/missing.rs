@@ -60,6 +60,16 @@ async fn a_404_proves_that_an_object_is_missing_only_if_a_status_names_it() {
 }
 
 #[tokio::test]
+async fn a_status_without_a_name_proves_nothing_about_an_object() {
+    let body = status("coordination.k8s.io", "leases", "");
+    assert_eq!(not_found(&body, &[], &create()).await.0, Outcome::Refused);
+    let mut named: Status = serde_json::from_str(&status("coordination.k8s.io", "leases", "l")).unwrap();
+    assert!(is_missing::<ReadLease>(&named, "l"));
+    named.code = 410;
+    assert!(!is_missing::<ReadLease>(&named, "l"), "only a 404 does");
+}
+
+#[tokio::test]
 async fn only_the_list_of_api_groups_proves_that_a_cluster_has_no_candidates() {
     for (groups, expected) in [
         (&["apps", "hustings.io"][..], Outcome::Unknown),
@@ -104,10 +114,14 @@ async fn only_a_404_and_a_list_of_api_groups_prove_that_candidates_are_not_serve
 }
 
 #[tokio::test]
-async fn a_native_candidate_is_missing_if_a_status_names_it_whatever_else_is_served() {
-    let read = Request::ReadCandidate { candidate: CandidateKey::native("c") };
-    for (name, expected) in [("c", Outcome::Missing), ("other", Outcome::Refused)] {
-        let body = status("coordination.k8s.io", "leasecandidates", name);
-        assert_eq!(not_found(&body, &["apps", "hustings.io"], &read).await.0, expected, "{name}");
+async fn a_candidate_is_missing_if_a_status_names_it_whatever_else_is_served() {
+    for (candidate, group) in
+        [(CandidateKey::native("c"), "coordination.k8s.io"), (CandidateKey::hustings("c"), "hustings.io")]
+    {
+        let read = Request::ReadCandidate { candidate };
+        for (name, expected) in [("c", Outcome::Missing), ("other", Outcome::Refused)] {
+            let body = status(group, "leasecandidates", name);
+            assert_eq!(not_found(&body, &["apps", "hustings.io"], &read).await.0, expected, "{name} of {group}");
+        }
     }
 }

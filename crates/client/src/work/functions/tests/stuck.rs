@@ -1,7 +1,8 @@
 //! An elector that is stuck while its functions run.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -10,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Notes, Stage, run};
 use crate::clock::{Clock, SystemClock};
+use crate::testing::Log;
 use crate::{Durations, Elector};
 
 /// A clock that blocks every reader of the wall clock, that is, the elector.
@@ -31,6 +33,53 @@ impl Clock for Sticky {
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
         SystemClock.sleep_until(moment)
     }
+}
+
+/// Blocks its thread when it is dropped, until the other end of the channel is dropped or a tenth of a second is over.
+struct Slow(Notes, Option<Receiver<()>>);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        match &self.1 {
+            Some(free) => drop(free.recv()),
+            None => std::thread::sleep(Duration::from_millis(100)),
+        }
+        self.0.note("dropped");
+    }
+}
+
+/// Runs a quick function and one that is `slow` to be dropped. Neither stops on its own. Returns what was logged.
+async fn run_until_dropped(stage: &Stage, slow: Option<Receiver<()>>) -> String {
+    let (log, _guard) = Log::begin();
+    let timing = Durations { stop_grace: Duration::from_millis(100), ..Durations::default() };
+    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = elector.clock(SystemClock::shared()).shutdown(&stage.shutdown).build().unwrap();
+    let (slow, begun) = (Mutex::new(Some(Slow(stage.log.clone(), slow))), stage.shutdown.clone());
+    let functions = elector.function("quick", |_| std::future::pending::<()>()).function("slow", move |_| {
+        let (slow, begun) = (slow.lock().unwrap().take(), begun.clone());
+        async move {
+            let _slow = slow;
+            begun.cancel();
+            std::future::pending::<()>().await;
+        }
+    });
+    functions.run().await.unwrap();
+    log.take()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_run_of_functions_ends_when_all_are_dropped_or_one_is_reported_to_block_its_thread() {
+    let blocks = |log: &str| log.contains("ERROR a function blocks its thread and cannot be dropped");
+    let stage = Stage::new();
+    let log = run_until_dropped(&stage, None).await;
+    // On a machine that is too busy, a tenth of a second may last longer.
+    assert!(blocks(&log) || stage.log.take() == ["dropped"], "{log}");
+
+    let stage = Stage::new();
+    let (free, blocked) = channel();
+    let log = run_until_dropped(&stage, Some(blocked)).await;
+    assert!(blocks(&log) && stage.log.take().is_empty(), "{log}");
+    drop(free);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

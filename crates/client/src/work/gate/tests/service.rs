@@ -1,5 +1,7 @@
 //! The gate in front of kube's own client and of other services.
 
+use hustings_core::model::Moment;
+
 use super::*;
 
 /// A server that always answers 503, and counts its requests.
@@ -71,6 +73,18 @@ async fn a_write_whose_term_ends_before_its_task_runs_is_not_sent() {
     let error = write.await.unwrap_err();
     assert!(matches!(error.downcast_ref(), Some(GateError::NotLeading { .. })), "{error}");
     assert_eq!(server.asked(), 0);
+}
+
+#[tokio::test]
+async fn a_write_whose_task_runs_at_its_deadline_is_not_sent() {
+    let clock = HandClock::at_seconds(100);
+    let (mut publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
+    publisher.publish(Some(Leading { number: 1, token: 7, valid_until: Moment::from_micros(110_000_000) }), None);
+    let mut service = WriteGate::new(leadership, DEADLINE).unwrap().layer(Busy);
+    let write = service.call(Request::post("/api/v1/namespaces/n/configmaps").body(Body::empty()).unwrap());
+    clock.set_seconds(105);
+    let error = write.await.unwrap_err();
+    assert!(matches!(error.downcast_ref(), Some(GateError::NotLeading { .. })), "{error}");
 }
 
 /// A service that is never ready.
