@@ -109,6 +109,7 @@ impl Ballot {
                 waiting = true;
             } else {
                 builder.act(member.ping(builder.now, config));
+                builder.set(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
                 waiting = true;
             }

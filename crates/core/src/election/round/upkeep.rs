@@ -126,8 +126,8 @@ pub(super) fn withdraw_pings(candidates: &mut Candidates<'_>, builder: &mut Deci
     builder.actions.extend(candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)));
 }
 
-/// Settles the ping of a candidate whose window has ended. A decision that pings sets no timer for the end of the window:
-/// the next decision, which follows the outcome of the ping, does that here.
+/// Settles the ping of a candidate whose window has ended, and sets the timer for the end of the window. The next decision
+/// after a ping follows its outcome, so it comes before that end.
 pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
     builder.actions.extend(member.settle_ping(builder.now));
     if let Some(ping) = &member.ping {

@@ -126,6 +126,10 @@ fn a_decision_names_the_timer_that_expires_first() {
     observe(&mut election, held(), Source::Watch, 0);
     let timers = [0, 5].map(|now| election.decide(at(now)).timer);
     assert_eq!(timers, [Timer::Requeue, Timer::EarlyPings], "the holder is silent after 9 s");
+    let released = LeaseRecord { resource_version: 6, session: SessionMark::Open, ..LeaseRecord::as_created() };
+    observe(&mut election, released, Source::Watch, 5);
+    election.observe(at(5), candidate());
+    assert_eq!(election.decide(at(5)).timer, Timer::PingWindow);
 }
 
 #[test]
