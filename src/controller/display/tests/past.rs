@@ -123,3 +123,20 @@ fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
     display.judge(scene.now, (lease, Vec::new()), true);
     assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)));
 }
+
+#[test]
+fn a_standby_shows_that_the_damping_of_a_candidate_has_ended() {
+    let damped = json!({ "dampingCount": 1, "dampedUntil": "2026-01-02T03:00:10.000000Z" });
+    let mut all = two().to_vec();
+    all.push(candidate("damped", "1.31.5", &damped));
+    let mut scene = Scene::new(&all);
+    for second in (0..20).step_by(2) {
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        let view = scene.on_standby();
+        let last = view.candidates.iter().max_by_key(|candidate| candidate.rank).unwrap();
+        if second != 10 {
+            assert_eq!(last.name, if second < 10 { "damped" } else { "b" }, "after {second} s");
+        }
+        scene.pass(2_000);
+    }
+}
