@@ -75,7 +75,8 @@ impl Display {
     /// Records an expiry, which only the passing of time causes. Call this before each observation of the Lease.
     pub(super) fn pass(&mut self, now: Now, election: &Election) {
         let Some(observed) = election.lease().filter(|observed| observed.is_expired(now.moment)) else { return };
-        if observed.record().holder.is_some() && !election.is_grant(observed.record()) {
+        // A Lease without a holder is in a gap already, so this changes nothing.
+        if !election.is_grant(observed.record()) {
             self.timeline.vacate(self.last_change(now), Unheld::Lapsed.into());
             self.touch();
         }
@@ -92,8 +93,8 @@ impl Display {
         self.timeline.recall(&record.history);
         match &record.holder {
             None => {
-                let released = before.is_some_and(|before| before.holder.is_some());
-                let cause = if released { Unheld::Released } else { Unheld::New };
+                // If the version before had no holder either, a gap is open, and its cause stays.
+                let cause = if before.is_some() { Unheld::Released } else { Unheld::New };
                 self.timeline.vacate(now.wall, cause.into());
             }
             Some(_) if election.is_grant(record) => {
@@ -297,9 +298,9 @@ impl Display {
     }
 }
 
-/// Whether the holder has not renewed for more than half of the lease, so that it may be dead.
+/// Whether the record has not changed for more than half of the lease, so that the holder may be dead.
 fn is_silent(observed: &Observed, now: Moment) -> bool {
-    observed.record().holder.is_some() && now.since(observed.changed_at()) > observed.lasts() / 2
+    now.since(observed.changed_at()) > observed.lasts() / 2
 }
 
 /// Whether `record` differs from `before` only by a renewal.

@@ -63,7 +63,10 @@ mod tests {
         assert!(reports.is_due(Request::Ping, Failure::Timeout));
         assert!(!reports.is_due(Request::Ping, Failure::Timeout));
         assert!(reports.is_due(Request::Ping, Failure::Forbidden));
-        tokio::time::advance(REPORT_PERIOD).await;
+        // A failure that is not reported does not put off the next report.
+        tokio::time::advance(REPORT_PERIOD / 2).await;
+        assert!(!reports.is_due(Request::Ping, Failure::Timeout));
+        tokio::time::advance(REPORT_PERIOD / 2).await;
         assert!(reports.is_due(Request::Ping, Failure::Timeout));
     }
 

@@ -203,6 +203,9 @@ mod tests {
         campaign.leadership().wait_until_leader().await.unwrap();
         sleep(NOT_READY_AFTER).await;
         assert!(health.readiness().ready);
+        campaign.abort();
+        sleep(NOT_READY_AFTER * 2).await;
+        assert!(!health.readiness().ready, "its elector died");
     }
 
     #[tokio::test(start_paused = true)]
@@ -211,7 +214,9 @@ mod tests {
         let campaign = elector(&store, "a").start();
         campaign.leadership().wait_until_leader().await.unwrap();
         let key = LeaseKey::new("n", "own");
-        OwnCampaign { key, campaign, request_timeout: Duration::from_secs(5) }.stop().await;
+        let own = OwnCampaign { key, campaign, request_timeout: Duration::from_secs(5) };
+        assert!(timeout(NOT_READY_AFTER, own.ended()).await.is_err(), "it has not ended");
+        own.stop().await;
         assert!(store.lease("n", "own").unwrap().is_given_up());
     }
 }

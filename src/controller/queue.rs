@@ -109,6 +109,7 @@ mod tests {
         queue.schedule(&"a", after(5));
         queue.schedule(&"a", after(2));
         queue.schedule(&"a", after(9));
+        queue.schedule(&"a", after(3));
         assert_eq!(queue.take().await, "a");
         assert_eq!(start.elapsed().as_secs(), 2);
         queue.finish(&"a");
@@ -155,5 +156,7 @@ mod tests {
         queue.schedule(&"a", after(1));
         queue.forget(&"a");
         assert_eq!(tokio::time::timeout(Duration::from_mins(1), queue.take()).await.ok(), None);
+        queue.schedule(&"a", after(1));
+        assert_eq!(tokio::time::timeout(Duration::from_mins(1), queue.take()).await.ok(), Some("a"), "it is new");
     }
 }

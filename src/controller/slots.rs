@@ -311,7 +311,20 @@ mod tests {
         assert!(gone.as_mut().now_or_never().is_none() && next.as_mut().now_or_never().is_none());
         drop(first);
         drop(gone);
-        assert!(next.as_mut().now_or_never().is_some());
+        let slot = next.as_mut().now_or_never();
+        assert!(slot.is_some() && slots.state().namespaces[&namespace].taken == 1, "the slot counts for its namespace");
+    }
+
+    #[test]
+    fn a_slot_passes_over_any_number_of_dropped_requests() {
+        let slots = Slots::new(1);
+        let namespace: Arc<str> = "n".into();
+        let first = slots.try_take(&namespace).unwrap();
+        let mut gone: Vec<_> = (0..100_000).map(|_| Box::pin(slots.take(&namespace))).collect();
+        assert!(gone.iter_mut().all(|request| request.as_mut().now_or_never().is_none()));
+        drop(gone);
+        drop(first);
+        assert_eq!(slots.state().free, 1);
     }
 
     #[tokio::test(start_paused = true)]

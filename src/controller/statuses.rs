@@ -181,6 +181,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_write_that_panics_does_not_hold_up_the_next_status() {
+        let (written, mut statuses) = statuses();
+        let candidate = ObjectKey { namespace: "n".into(), name: "a".into() };
+        statuses.unsent.insert(candidate.clone(), None);
+        statuses.run(candidate, async { panic!("planned") });
+        statuses.submit(write("a", "next"));
+        assert!(statuses.outcome().await.is_some());
+        assert_eq!(*written.lock().unwrap(), ["next"]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_status_that_waits_for_a_slot_is_replaced_by_a_newer_one() {
         let (written, mut statuses) = statuses();
         for number in 0..CONCURRENT_STATUSES {

@@ -216,7 +216,8 @@ impl Reporter {
         gauge.dec_by(i64::try_from(before.saturating_sub(now)).unwrap_or(i64::MAX));
     }
 
-    /// Reports a failure. Returns the code of the server's answer; `None` if the server did not answer.
+    /// Reports a failure. Returns the code with which the server refuses to list or watch; `None` if it did not answer,
+    /// or if only the version was too old.
     fn report<K: Watched>(&self, error: &watcher::Error) -> Option<u16> {
         self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
         let status = match error {
@@ -229,8 +230,8 @@ impl Reporter {
         let message = match code {
             403 => format!("not allowed: grant the verbs list and watch on {} in {}", K::NAME, self.scope),
             404 => format!("the resource {} is not known to the server", K::NAME),
-            // The version is too old. The next list solves that.
-            410 => return Some(code),
+            // The version is too old. The next list solves that, so elections still wait for it.
+            410 => return None,
             // kube prints the whole status, so format the error here.
             _ => status.map_or_else(|| error.to_string(), |status| format!("{} ({code})", status.message)),
         };

@@ -20,10 +20,10 @@ impl Dispatcher {
             let leases = self.leases.values().filter(|lease| self.leads && lease.state() == state).count();
             metrics.leases.get_or_create(&state.label()).set(count(leases));
         }
-        // Only the leading controller reports Leases. A standby's series would count them twice.
-        let leases = self.leases.values_mut().filter(|_| self.leads);
+        // Only the leading controller reports Leases. A standby's series would count them twice, so a Lease about which
+        // it has not decided gives no sample.
         let now = self.parts.clock.now();
-        metrics.each_lease.replace(leases.filter_map(|lease| lease.sample(now)));
+        metrics.each_lease.replace(self.leases.values_mut().filter_map(|lease| lease.sample(now)));
         let oldest = self.leases.values().filter_map(|lease| lease.unheld_since()).min().filter(|_| self.leads);
         metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
         let ineffective = self.leases.values().filter(|_| self.leads).flat_map(|lease| lease.ineffective_writes());
@@ -50,6 +50,7 @@ mod tests {
         let writes = |count| warning((0..count).map(|number| format!("w{number}")));
         assert_eq!(writes(0), None);
         assert_eq!(writes(2).unwrap(), "writes succeed without effect, see the events of each: w0, w1");
+        assert!(writes(MOST_NAMED + 1).unwrap().ends_with("w7, 1 more"));
         assert!(writes(MOST_NAMED + 5).unwrap().ends_with("w7, 5 more"));
     }
 }

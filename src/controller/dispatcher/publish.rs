@@ -73,7 +73,6 @@ impl Dispatcher {
     /// Removes a Lease from the page.
     pub(super) fn unpublish(&mut self, key: &LeaseKey) {
         if let Some(publication) = &mut self.publication {
-            publication.changed.remove(key);
             publication.page.remove(key.namespace(), key.name());
         }
     }

@@ -1,4 +1,5 @@
 mod events;
+mod measure;
 mod page;
 
 use std::convert::Infallible;
@@ -7,13 +8,14 @@ use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
 use hustings_client::store::Kubernetes;
-use hustings_core::model::{CandidateKey, CandidateKind, LeaseRecord, SessionMark};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, SessionMark, WireTime};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
 use super::*;
-use crate::ops::metrics::{self, FailureLabels, LeaseState};
+use crate::ops::health::STUCK_AFTER;
+use crate::ops::metrics::{self, FailureLabels, Kind, LeaseState};
 
 /// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {
@@ -43,6 +45,7 @@ fn dispatcher(leads: bool) -> Dispatcher {
         page: None,
     };
     let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
+    assert!(!dispatcher.leads, "it has not been promoted");
     dispatcher.leads = leads;
     dispatcher
 }
@@ -66,17 +69,20 @@ async fn decide_next(dispatcher: &mut Dispatcher) {
 }
 
 #[tokio::test]
-async fn no_decision_is_made_before_both_kinds_are_listed() {
-    let mut dispatcher = dispatcher(true);
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
-    dispatcher.handle(WatchEvent::Listed(Scope::Cluster, Resource::Candidates));
-    let lease = dispatcher.queue.take().await;
-    dispatcher.decide(lease);
-    assert!(dispatcher.in_flight.is_empty(), "the Leases have not been listed");
-    dispatcher.handle(WatchEvent::Listed(Scope::Cluster, Resource::Leases));
-    let lease = dispatcher.queue.take().await;
-    dispatcher.decide(lease);
-    assert_eq!(dispatcher.in_flight.len(), 1);
+async fn no_decision_is_made_before_every_kind_is_listed_or_by_a_standby() {
+    let kinds = [Resource::Leases, Resource::Candidates, Resource::NativeCandidates];
+    for (first, leads) in [(0, true), (1, true), (2, true), (0, false)] {
+        let mut dispatcher = dispatcher(leads);
+        dispatcher.listed.values_mut().for_each(|listed| listed.native = false);
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        for kind in kinds.into_iter().cycle().skip(first).take(3) {
+            assert!(dispatcher.in_flight.is_empty(), "{kind:?} have not been listed");
+            dispatcher.handle(WatchEvent::Listed(Scope::Cluster, kind));
+            let lease = dispatcher.queue.take().await;
+            dispatcher.decide(lease);
+        }
+        assert_eq!(dispatcher.in_flight.len(), usize::from(leads));
+    }
 }
 
 #[tokio::test]
@@ -114,13 +120,14 @@ async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_e
     let (mut dispatcher, elects_native) = with_native_candidate(false);
     list_all(&mut dispatcher);
     let lease = dispatcher.queue.take().await;
-    dispatcher.decide(lease);
+    dispatcher.decide(lease.clone());
     assert!(dispatcher.in_flight.is_empty());
+    dispatcher.handle(WatchEvent::Candidate(key("b"), candidate("other")));
+    dispatcher.decide(LeaseKey::new("n", "other"));
+    assert_eq!(dispatcher.in_flight.len(), 1, "no native candidate stands for it");
     elects_native.send(true).unwrap();
-    dispatcher.schedule_all();
-    let lease = dispatcher.queue.take().await;
     dispatcher.decide(lease);
-    assert_eq!(dispatcher.in_flight.len(), 1);
+    assert_eq!(dispatcher.in_flight.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,6 +156,9 @@ async fn neither_the_own_lease_nor_the_leases_of_nodes_are_elected() {
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("own")));
     let of_node = MemberKey { namespace: NODE_LEASES.into(), ..key("a") };
     dispatcher.handle(WatchEvent::Candidate(of_node, candidate("node")));
+    for lease in [LeaseKey::new("n", "own"), LeaseKey::new(NODE_LEASES, "node")] {
+        dispatcher.handle(WatchEvent::Lease(lease, held_lease()));
+    }
     assert!(dispatcher.leases.is_empty(), "{:?}", dispatcher.leases.keys());
 }
 
@@ -272,6 +282,7 @@ async fn a_leader_decides_again_after_each_outcome_and_a_standby_does_not() {
         dispatcher.handle(WatchEvent::LeaseRemoved(lease.clone()));
         decide_next(&mut dispatcher).await;
         assert!(dispatcher.leases.contains_key(&lease), "the former holder may go on");
+        assert!(dispatcher.tasks.is_empty(), "every task has ended");
         assert_eq!(due(&mut dispatcher).await.is_some(), leads);
     }
 }
@@ -290,24 +301,6 @@ async fn the_controller_decides_about_each_lease_at_least_every_five_seconds() {
         if let Some(finished) = dispatcher.in_flight.join_next_with_id().await {
             dispatcher.finish_decision(finished);
         }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_the_leading_controller_reports_leases_and_their_terms() {
-    let mut dispatcher = dispatcher(false);
-    let metrics = dispatcher.parts.metrics.clone();
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
-    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
-    list_all(&mut dispatcher);
-    let leases = |state: LeaseState| metrics.leases.get_or_create(&state.label()).get();
-    for (leads, held) in [(true, 1), (false, 0), (true, 1)] {
-        dispatcher.set_leading(leads);
-        assert_eq!(metrics.leading.get(), i64::from(leads));
-        decide_next(&mut dispatcher).await;
-        dispatcher.measure();
-        assert_eq!((leases(LeaseState::Held), leases(LeaseState::Unheld)), (held, 0), "leads: {leads}");
-        assert_eq!(metrics.candidates.get(), 1);
     }
 }
 
@@ -335,24 +328,6 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
     dispatcher.schedule_all();
     decide_next(&mut dispatcher).await;
     assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_oldest_gap_is_that_of_the_lease_that_has_been_free_the_longest() {
-    let mut dispatcher = dispatcher(true);
-    dispatcher.parts.clock = hustings_client::testing::TokioClock::shared();
-    list_all(&mut dispatcher);
-    for name in ["old", "new"] {
-        dispatcher.handle(WatchEvent::Candidate(key(name), candidate(name)));
-        let lease = LeaseKey::new("n", name);
-        let free = LeaseRecord { session: SessionMark::Open, resource_version: 7, ..LeaseRecord::as_created() };
-        dispatcher.handle(WatchEvent::Lease(lease.clone(), Box::new(free)));
-        dispatcher.decide(lease);
-        tokio::time::sleep(10 * TICK).await;
-    }
-    dispatcher.measure();
-    let oldest = Duration::from_secs_f64(dispatcher.parts.metrics.oldest_unheld.get());
-    assert_eq!(oldest.as_secs(), 20);
 }
 
 #[test]

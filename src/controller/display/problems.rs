@@ -150,10 +150,38 @@ fn warning(event: &Event) -> Problem {
 mod tests {
     use hustings_client::api::{ReadCandidate, ReadLease};
     use hustings_core::election::{Observation, Source, Unheld};
-    use hustings_core::model::Moment;
+    use hustings_core::model::{CandidateKey, Moment};
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn each_state_of_a_lease_has_its_severity() {
+        let election = Election::new(Config::default(), "n", "l");
+        let (since, holder) = (Moment::from_micros(0), CandidateKey::hustings("a"));
+        let on_hold = |hold| LeaseVerdict::OnHold { since, hold };
+        for (lease, expected) in [
+            (on_hold(Hold::Disagreement), Severity::Critical),
+            (on_hold(Hold::Pause("works".to_owned())), Severity::Warning),
+            (on_hold(Hold::ThirdPartyStrategy("theirs".to_owned())), Severity::Info),
+            (LeaseVerdict::Held { holder, preferred: None, taken_up: false }, Severity::Info),
+            (LeaseVerdict::Reserved { until: since }, Severity::Warning),
+        ] {
+            let facts = Facts {
+                now: Now { moment: since, wall: WireTime::from_micros(0) },
+                election: &election,
+                lease: &lease,
+                candidates: &[],
+                shown: &[],
+                has_next: true,
+                is_silent: false,
+                changed_at: None,
+                gap_since: None,
+            };
+            let severities: Vec<_> = facts.problems().iter().map(|problem| problem.severity).collect();
+            assert_eq!(severities, [expected], "{lease:?}");
+        }
+    }
 
     #[test]
     fn an_election_is_critical_once_it_takes_longer_than_any_may() {

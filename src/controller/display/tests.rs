@@ -5,6 +5,7 @@ use hustings_core::election::{Config, Observation, Source, Unheld};
 use hustings_core::model::{CandidateKey, Evidence, NativeFields, WireTime};
 use serde_json::{Value, json};
 
+mod next;
 mod past;
 mod problems;
 
@@ -132,12 +133,16 @@ fn a_held_lease_shows_its_holder_and_why_it_leads_and_the_next_in_line() {
     assert_eq!(shown, [(Some(1), "a", "Holder"), (Some(2), "b", "Unproven")]);
     assert_eq!((view.candidates[1].binary_version.as_str(), view.candidates[1].priority), ("1.32.0", 3));
     assert_eq!(timeline(&view), ["-60- a"], "the holder says since when");
+    assert!(view.candidates.iter().all(|candidate| !candidate.native));
+    assert_eq!(Scene::new(&two()).decided().term, 0, "there is no Lease yet");
 }
 
 #[test]
 fn a_renewal_alone_makes_no_view() {
-    for decides in [true, false] {
-        let mut scene = Scene::new(&two());
+    let mut excluded = two();
+    excluded[1]["metadata"]["annotations"] = json!({ "hustings.io/exclude": "2026-01-02T04:00:00Z: drain" });
+    for (decides, all) in [(true, two()), (false, two()), (true, excluded.clone()), (false, excluded)] {
+        let mut scene = Scene::new(&all);
         let renew = |scene: &mut Scene| {
             scene.lease("a", "s/1/15", 7, &json!({}));
             if decides {
@@ -190,8 +195,10 @@ fn a_hand_over_is_a_gap_from_the_grant_to_the_take_up() {
     scene.lease("b", "s/1/15", 7, &json!({ "hustings.io/preferred-holder": "a" }));
     let view = scene.decided();
     assert_eq!(view.next.map(|next| (next.name, next.preferred)), Some(("a".to_owned(), true)));
+    assert!(scene.lease.view_changes_with_time(scene.now.moment), "the holder may ignore the request");
     scene.lease("a", "open", 8, &json!({}));
     let view = scene.decided();
+    assert_eq!(texts(&view)[0], "The elected candidate has not taken up the Lease yet.");
     assert_eq!((view.state, view.why.as_str()), ("granted", "Elected; has not taken up the grant yet."));
     scene.pass(1_000);
     scene.lease("a", "s/1/15", 8, &json!({}));
@@ -277,6 +284,10 @@ fn a_standby_shows_the_states_that_the_leading_controller_recorded() {
     let view = scene.on_standby();
     assert_eq!((view.candidates[1].state, view.candidates[1].reason.as_str()), ("Unresponsive", "Recorded."));
     assert_eq!(texts(&view), ["b: Recorded.", "No other candidate could take over."]);
+    assert_ne!(scene.decided().candidates[1].reason, "Recorded.", "the leading controller shows its own verdict");
+    assert_eq!(scene.on_standby().candidates[1].reason, "Recorded.");
+    scene.candidate(&candidate("c", "1.32.0", &json!({})));
+    assert_eq!(scene.on_standby().candidates.len(), 3, "a new candidate is judged at once");
 }
 
 #[test]
@@ -296,10 +307,13 @@ fn acts_show_when_they_end_and_a_malformed_act_is_a_warning() {
     assert_eq!(acts, [("pause", "works", Some(until.to_owned())), ("pin", "a", Some(until.to_owned()))]);
     assert_eq!(view.acts[0].asked_by.as_deref(), Some("kim"));
 
-    scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/pin": "<b>a</b>\u{202e}" }));
+    let malformed = json!({ "hustings.io/pin": "<b>a</b>\u{202e}", "hustings.io/hold-until": "noon" });
+    scene.lease("a", "s/1/15", 7, &malformed);
     let view = scene.decided();
     assert_eq!(view.severity, Severity::Warning);
-    assert!(texts(&view).iter().any(|text| text.contains("hustings.io/pin")), "{view:?}");
+    for annotation in ["hustings.io/pin", "hustings.io/hold-until"] {
+        assert!(texts(&view).iter().any(|text| text.contains(annotation)), "{view:?}");
+    }
     assert!(!format!("{view:?}").contains('\u{202e}'), "no text reorders the page");
 }
 
@@ -314,24 +328,6 @@ fn a_holder_without_a_candidate_is_shown_and_left_alone() {
 }
 
 #[test]
-fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
-    let mut scene = Scene::new(&two());
-    let (mut election, mut display) = (Election::new(Config::default(), "n", "l"), Display::new());
-    let lease = ReadLease::from_json(json!({
-        "metadata": { "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "7",
-            "annotations": { "hustings.io/session": "s/1/15" } },
-        "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 7 },
-    }));
-    election.observe(scene.now, Observation::Lease { record: lease.record, source: Source::Watch });
-    display.observe(scene.now, None, &election);
-    scene.pass(3_000);
-    let cause = Unheld::ProvenDead(Evidence::ContainerTerminated);
-    let lease = LeaseVerdict::Unheld { since: scene.now.moment, cause };
-    display.judge(scene.now, (lease, Vec::new()), true);
-    assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)));
-}
-
-#[test]
 fn a_pause_that_leaves_the_holder_alone_is_no_lack_of_candidates() {
     let mut scene = Scene::new(&two());
     scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/hold": "works" }));
@@ -343,13 +339,16 @@ fn a_pause_that_leaves_the_holder_alone_is_no_lack_of_candidates() {
 fn an_act_without_influence_on_the_election_is_shown_until_its_end() {
     let mut invalid = candidate("b", "2.0.0", &json!({}));
     invalid["metadata"]["annotations"] = json!({ "hustings.io/exclude": "2026-01-02T03:00:09Z: drain" });
-    let mut scene = Scene::new(&[candidate("a", "1.31.0", &json!({})), invalid]);
-    for (seconds, acts) in [(0, 1), (8, 1), (1, 0)] {
+    let mut later = invalid.clone();
+    later["metadata"]["name"] = json!("c");
+    later["metadata"]["annotations"] = json!({ "hustings.io/exclude": "2026-01-02T04:00:00Z: works" });
+    let mut scene = Scene::new(&[candidate("a", "1.31.0", &json!({})), invalid, later]);
+    for (seconds, ended) in [(0, 0), (8, 0), (1, 1)] {
         scene.pass(seconds * 1_000);
         scene.lease("a", "s/1/15", 7, &json!({}));
         let shown = scene.decided().acts;
         let texts: Vec<_> = shown.iter().map(|act| act.text.as_str()).collect();
-        assert_eq!(texts, ["b: drain"][..acts], "{shown:?}");
+        assert_eq!(texts, ["b: drain", "c: works"][ended..], "{shown:?}");
     }
 }
 
@@ -362,22 +361,4 @@ fn the_page_names_a_few_candidates_that_cannot_lead_and_counts_the_rest() {
     scene.lease("a", "s/1/15", 7, &json!({}));
     let view = scene.on_standby();
     assert_eq!(texts(&view)[..4], ["b0: No.", "b1: No.", "b2: No.", "2 more candidates are Unresponsive."], "{view:?}");
-}
-
-#[test]
-fn the_grant_to_the_preferred_holder_is_a_hand_over_and_any_other_a_replacement() {
-    let named = |name: &str| Some(name.to_owned());
-    let native = |name: &str| NativeFields { preferred_holder: named(name), ..NativeFields::default() };
-    let held = LeaseRecord { holder: named("a"), ..LeaseRecord::default() };
-    let grant = LeaseRecord { holder: named("b"), ..LeaseRecord::default() };
-    for (before, expected) in [
-        (LeaseRecord::default(), Cause::Unheld(Unheld::New)),
-        (held.clone(), Cause::Replaced),
-        (LeaseRecord { leaving: true, ..held.clone() }, Cause::HandedOver),
-        (LeaseRecord { preferred_holder: named("b"), ..held.clone() }, Cause::HandedOver),
-        (LeaseRecord { native: native("b"), ..held.clone() }, Cause::HandedOver),
-        (LeaseRecord { native: native("c"), ..held }, Cause::Replaced),
-    ] {
-        assert_eq!(replacement(&before, &grant), expected, "{before:?}");
-    }
 }

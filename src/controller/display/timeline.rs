@@ -64,7 +64,7 @@ pub(super) enum Cause {
 impl Timeline {
     /// Adds the past terms that the Lease records. This has an effect only before the first observation.
     pub(super) fn recall(&mut self, history: &History) {
-        if self.has_observed || !self.spans.is_empty() {
+        if !self.spans.is_empty() {
             return;
         }
         let mut past: Vec<_> = history.terms().collect();
@@ -193,6 +193,11 @@ mod tests {
         timeline.hold(term("b", 2), at(22), Some(at(1)));
         timeline.hold(term("c", 3), at(30), None);
         assert_eq!(shown(&timeline), ["30- c/3", "22-30 b/2", "20-22 the holder stopped renewing", "4-20 a/1"]);
+
+        let mut timeline = Timeline::default();
+        timeline.vacate(at(20), Unheld::New.into());
+        timeline.hold(term("a", 1), at(22), Some(at(21)));
+        assert_eq!(shown(&timeline), ["22- a/1", "20-22 no holder before"], "by this controller's clock");
     }
 
     #[test]

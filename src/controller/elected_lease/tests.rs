@@ -91,6 +91,28 @@ fn elected_lease() -> ElectedLease {
 }
 
 #[test]
+fn a_decision_counts_each_candidate_that_has_not_answered_its_ping() {
+    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let record = LeaseRecord { holder: None, ..lease_of("", Some("open"), 2) };
+    lease.observe(at(0), Observation::Lease { record, source: Source::Watch }, None);
+    for second in 0..20 {
+        let sent = at(second).moment;
+        for action in lease.decide(at(second), &metrics).0.actions {
+            let (candidate, ping, source) = match action {
+                Action::Ping { candidate, ping_time, .. } => (candidate, Some(ping_time), Source::Written { sent }),
+                Action::ReadCandidate { candidate } => (candidate, None, Source::Read { sent }),
+                _ => continue,
+            };
+            let mut record = lease.election.candidate(&candidate).unwrap().clone();
+            record.resource_version += u64::from(ping.is_some());
+            record.ping_time = ping.or(record.ping_time);
+            lease.observe(at(second), Observation::Candidate { record, source }, None);
+        }
+    }
+    assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), 2);
+}
+
+#[test]
 fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
     let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
     let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
@@ -98,11 +120,13 @@ fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
         (2, None, time(1), 0),
         (3, None, time(2), 0),
         (4, time(3), time(2), 0),
-        (5, time(3), time(4), 1),
-        (6, time(3), time(5), 1),
+        // A new status, for example.
+        (5, time(3), time(2), 0),
+        (6, time(3), time(4), 1),
+        (7, time(3), time(5), 1),
         // This version already contains the answer to its ping.
-        (7, time(6), time(6), 1),
-        (8, time(6), time(7), 1),
+        (8, time(6), time(6), 1),
+        (9, time(6), time(7), 1),
     ] {
         let record = CandidateRecord {
             name: "a".to_owned(),
@@ -174,6 +198,9 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
         lease_of("b", None, 0),
         // Another candidate writes without a grant and without a token.
         lease_of("a", None, 0),
+        // The holder itself is preferred, and renews.
+        LeaseRecord { preferred_holder: Some("a".to_owned()), ..lease_of("a", None, 0) },
+        lease_of("a", None, 0),
     ]) {
         let record = LeaseRecord { resource_version: version, ..record };
         let observation = Observation::Lease { record, source: Source::Watch };
@@ -196,6 +223,8 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
         (None, 1),
         began("b", 1),
         began("a", 1),
+        (None, 1),
+        (None, 1),
     ];
     assert_eq!(shown, expected);
 }
@@ -228,7 +257,9 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
         lease.decide(at(1), &metrics);
         let sample = lease.sample(at(1).moment).unwrap();
         assert_eq!((sample.transitions, sample.new_transitions, sample.candidates), (transitions, expected, 2));
+        assert!(sample.held);
     }
+    assert_eq!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get(), 0);
 }
 
 #[test]
@@ -269,8 +300,8 @@ fn a_lease_without_candidates_has_no_gap() {
 }
 
 #[test]
-fn a_decision_that_finds_no_candidate_counts_as_an_election_without_a_result() {
-    let metrics = Metrics::new().0;
+fn a_decision_that_finds_no_candidate_counts_once_as_an_election_without_a_result() {
+    let (metrics, registry) = Metrics::new();
     let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "a", "resourceVersion": "1" });
     let spec = json!({ "leaseName": "l", "binaryVersion": "latest", "emulationVersion": "1.0.0" });
@@ -281,7 +312,10 @@ fn a_decision_that_finds_no_candidate_counts_as_an_election_without_a_result() {
     for now in 0..20 {
         lease.decide(at(now), &metrics);
     }
-    assert!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get() > 0);
+    assert_eq!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get(), 1);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    assert!(text.contains("hustings_decision_seconds_count 20\n"), "{text}");
     assert_eq!(
         (lease.state(), lease.sample(at(20).moment).map(|sample| sample.held)),
         (LeaseState::NoCandidate, Some(false))

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use http::{Request as HttpRequest, Response};
-use hustings_core::model::Hold;
+use hustings_core::model::{Cause, Hold};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -75,6 +75,15 @@ async fn each_malformed_annotation_has_its_own_event() {
     let expected = [json!([pin, null]), json!([hold_until, null]), json!([pin, 2])];
     assert_eq!(received.iter().map(part).collect::<Vec<_>>(), expected);
     assert!(received[1]["note"].as_str().unwrap().contains("hold-until"), "{received:?}");
+    let candidate = Some((CandidateKey::hustings("a"), "of a".into()));
+    let on_candidate = Event::MalformedAct { annotation: "hustings.io/exclude", text: "noon".to_owned(), candidate };
+    publisher.publish(&key(), "u", &on_candidate);
+    publisher.publish(&key(), "", &on_hold());
+    sleep(2 * DELAY).await;
+    let received = server.received().split_off(3);
+    let regarding = |event: &Value| json!([event["regarding"]["kind"], event["regarding"]["uid"]]);
+    let expected = [json!(["LeaseCandidate", "of a"]), json!(["Lease", null])];
+    assert_eq!(received.iter().map(regarding).collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,21 +94,26 @@ async fn an_event_is_published_a_second_late_and_names_the_lease_and_the_candida
     let ignored =
         Event::HolderIgnoresPreferred { holder: CandidateKey::hustings("b"), preferred: CandidateKey::native("c") };
     publisher.publish(&key(), "u", &ignored);
+    let (holder, candidate) = ("b".into(), CandidateKey::hustings("a"));
+    let handed_over = Event::HandedOver { holder, candidate, cause: Cause::WorkEnded };
+    publisher.publish(&key(), "u", &handed_over);
     sleep(DELAY / 2).await;
     assert_eq!(server.received(), [] as [Value; 0], "a change of holders comes first");
     sleep(DELAY).await;
     let received = server.received();
     let parts = |event: &Value| {
         assert_eq!((&event["regarding"]["kind"], &event["regarding"]["uid"]), (&json!("Lease"), &json!("u")));
+        assert_eq!(event["reportingInstance"], "hustings-1");
         let related = &event["related"];
         json!([event["reason"], event["type"], related["apiVersion"], related["name"]])
     };
     let expected = [
         json!(["LeaderElection", "Normal", "hustings.io/v1alpha1", "a"]),
         json!([ignored.as_str(), "Warning", "coordination.k8s.io/v1beta1", "c"]),
+        json!([handed_over.as_str(), "Normal", "hustings.io/v1alpha1", "a"]),
     ];
     assert_eq!(received.iter().map(parts).collect::<Vec<_>>(), expected);
-    assert_eq!(metrics.requests.get_or_create(&Request::Event.label()).get(), 2);
+    assert_eq!(metrics.requests.get_or_create(&Request::Event.label()).get(), 3);
 }
 
 #[tokio::test(start_paused = true)]

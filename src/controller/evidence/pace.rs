@@ -111,8 +111,9 @@ mod tests {
         let lease = |number: u32| LeaseKey::new("n", &format!("l{number}"));
         let turns = (0..1000).filter_map(|number| state.turn(&lease(number), began)).count();
         assert_eq!((turns, state.waiting.len()), (51, 949));
+        assert_eq!(state.turn(&lease(999), began + ABSENT / 2), None);
         let later = began + ABSENT + INTERVAL;
         assert_eq!(state.turn(&lease(1000), later), Some(later));
-        assert!(state.waiting.is_empty());
+        assert_eq!(state.waiting.len(), 1, "the one that asked again keeps its place");
     }
 }

@@ -89,7 +89,7 @@ fn a_node_reads_as_its_taint_and_its_readiness() {
         read_node(
             &serde_json::from_value(json!({
                 "metadata": { "name": "n1" },
-                "spec": { "taints": [{ "key": taint, "effect": "NoExecute" }] },
+                "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }, { "key": taint, "effect": "NoExecute" }] },
                 "status": { "conditions": [
                     { "type": "DiskPressure", "status": "True" }, { "type": "Ready", "status": ready },
                 ] },
@@ -109,6 +109,8 @@ fn a_node_reads_as_its_taint_and_its_readiness() {
             "{taint} {ready}"
         );
     }
+    let unknown = read_node(&Node::default());
+    assert!(!unknown.is_out_of_service && !unknown.is_ready);
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,10 +134,13 @@ async fn reads_of_all_leases_share_one_limit_and_bypass_the_cache() {
         let (reader, lease) = (reader.clone(), lease(number));
         async move { if number % 2 == 0 { reader.pod(&lease, "a").await } else { reader.node(&lease, "n1").await } }
     });
+    let began = tokio::time::Instant::now();
     let outcomes = futures::future::join_all(reads).await;
     let sent = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     assert_eq!(sent, received.load(Ordering::SeqCst));
     assert!(sent <= READS_PER_SECOND as usize, "{sent}");
+    let spread = Duration::from_secs(1) * (u32::try_from(sent).unwrap() - 1) / READS_PER_SECOND;
+    assert!(began.elapsed() >= spread, "{sent} reads within {:?}", began.elapsed());
     assert!(matches!(outcomes.last(), Some(Err(Failure::NotSent(_)))), "{:?}", outcomes.last());
 
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -145,7 +145,8 @@ async fn an_object_that_is_missing_in_a_write_is_read_live() {
     let (key, mut actions, current) = withdraw();
     actions.insert(0, Action::Ping { candidate: candidate.clone(), uid: uid.clone(), ping_time: WireTime::default() });
     actions.insert(0, Action::DeleteCandidate { candidate, uid, resource_version: 7 });
-    let observations = executor.carry_out(key, actions, current).await;
+    let observations = executor.clone().carry_out(key, actions, current).await;
+    assert!(futures::FutureExt::now_or_never(executor.forbidden().notified()).is_none(), "nothing was denied");
     let [deleted, pinged, written] = &observations[..] else { panic!("{observations:?}") };
     for observation in [deleted, pinged] {
         assert!(matches!(observation, Observation::Candidate { source: Source::Read { .. }, .. }), "{observation:?}");
@@ -253,6 +254,25 @@ async fn a_failed_request_is_counted_by_its_kind_and_error() {
     let labels = FailureLabels::new(metrics::Request::Ping, metrics::Failure::Forbidden);
     assert_eq!(metrics.failures.get_or_create(&labels).get(), 3);
     assert_eq!(metrics.pings.get_or_create(&Kind::Hustings.label()).get(), 0, "no ping was sent");
+}
+
+#[tokio::test]
+async fn each_ping_that_was_sent_is_counted() {
+    let executor = executor_over(recording_server(|_| Duration::ZERO).0);
+    let (key, actions, current) = pings("n", 3);
+    executor.clone().carry_out(key, actions, current).await;
+    assert_eq!(executor.metrics.pings.get_or_create(&Kind::Hustings.label()).get(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_read_of_evidence_has_an_outcome_and_its_failures_are_counted() {
+    let (executor, _) = executor(|_| true);
+    let actions = vec![Action::ReadPod { pod: "p".into() }, Action::ReadNode { node: "m".into() }];
+    let outcomes = executor.clone().carry_out(LeaseKey::new("n", "l"), actions, None).await;
+    let failed = |outcome: &Observation| matches!(outcome, Observation::Failed { target: Target::Evidence });
+    assert!(outcomes.len() == 2 && outcomes.iter().all(failed), "{outcomes:?}");
+    let labels = FailureLabels::new(metrics::Request::ReadEvidence, metrics::Failure::Forbidden);
+    assert_eq!(executor.metrics.failures.get_or_create(&labels).get(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -132,6 +132,7 @@ fn report(health: &Health) -> String {
 #[tokio::test(start_paused = true)]
 async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_must_have_noticed() {
     let (server, mut elects, health, metrics) = start();
+    assert!(health.readiness().ready, "all other elections begin at once");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(elector_shown(&metrics), [NativeElectorKind::Other]);
     sleep(Duration::from_secs(9)).await;

@@ -231,6 +231,7 @@ async fn the_objects_stay_known_while_the_server_cannot_be_listed() {
     tokio::time::sleep(Duration::from_mins(10)).await;
     let readiness = health.readiness();
     assert!(!readiness.ready && readiness.checks.iter().any(|check| check.message.as_deref() == Some("m (500)")));
+    assert!(readiness.checks.iter().any(|check| check.name == "crd" && check.ok), "the CRD is installed");
     assert_eq!(known(&metrics), 1);
     assert!(events.try_recv().is_err(), "the object may still exist");
 }
@@ -297,9 +298,28 @@ async fn a_discovery_without_an_answer_ends_and_is_repeated() {
         *counted.lock().unwrap() += 1;
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
-    let (_events, ..) = start_native(Client::new(service, "n"));
+    let (mut events, ..) = start_native(Client::new(service, "n"));
     tokio::time::sleep(DISCOVERY_TIMEOUT * 4).await;
     assert!(*requests.lock().unwrap() > 1);
+    assert!(events.try_recv().is_err(), "elections wait: there may be native candidates");
+}
+
+#[tokio::test(start_paused = true)]
+async fn elections_wait_for_native_candidates_while_a_list_starts_over() {
+    let mut first_page = list(&["a"]);
+    first_page.1["metadata"]["continue"] = json!("expired");
+    let served = discovery(&["leasecandidates"]);
+    let answers = [served.clone(), first_page, status(410), served, list(&["a", "b"]), status(410)];
+    let (mut events, ..) = start_native(server(&answers));
+    let mut reported = Vec::new();
+    while reported.last().is_none_or(|last| last != "listed") {
+        reported.push(match events.recv().await.unwrap() {
+            WatchEvent::Candidate(key, _) => key.candidate.name.to_string(),
+            WatchEvent::Listed(..) => "listed".to_owned(),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(reported, ["a", "a", "b", "listed"]);
 }
 
 #[tokio::test(start_paused = true)]

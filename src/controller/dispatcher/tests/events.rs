@@ -34,9 +34,12 @@ async fn a_controller_that_becomes_the_leader_reports_each_candidate_with_an_inv
     assert_eq!(events.lock().unwrap().len(), 0, "the leader reports it");
     dispatcher.set_leading(true);
     tokio::time::sleep(5 * TICK).await;
+    assert_eq!(events.lock().unwrap().len(), 1);
+    dispatcher.handle(WatchEvent::Candidate(key("b"), candidate("No Lease")));
+    tokio::time::sleep(5 * TICK).await;
     let events = events.lock().unwrap();
-    assert_eq!(events.len(), 1);
-    assert!(events[0].contains("InvalidLeaseName"));
+    assert_eq!(events.len(), 2, "the leader reports a new one at once");
+    assert!(events.iter().all(|event| event.contains("InvalidLeaseName")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,16 +66,77 @@ async fn the_page_of_a_standby_shows_that_a_holder_has_become_silent() {
     let (mut dispatcher, page) = (dispatcher(false), Page::new());
     dispatcher.parts.clock = TokioClock::shared();
     dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     list_all(&mut dispatcher);
     dispatcher.publish();
+    dispatcher.publish_controller();
+    assert!(dispatcher.publication.as_ref().unwrap().changed.is_empty(), "time alone changes nothing yet");
     let is_silent = || page.shown().0[0].contains("has stopped renewing");
     assert!(!is_silent());
     tokio::time::sleep(10 * TICK).await;
     dispatcher.publish_controller();
     dispatcher.publish();
     assert!(is_silent());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_changes_are_published_in_groups_with_a_pause() {
+    let (mut dispatcher, page) = (dispatcher(false), Page::new());
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    for number in 0..40 {
+        dispatcher.handle(WatchEvent::Candidate(key(&format!("a{number}")), candidate(&format!("l{number}"))));
+    }
+    list_all(&mut dispatcher);
+    for (published, is_more) in [(32, true), (40, false)] {
+        dispatcher.publish();
+        assert_eq!(page.shown().0.len(), published);
+        let mut due = pin!(dispatcher.publication.as_ref().unwrap().due());
+        assert!(due.as_mut().now_or_never().is_none(), "the loop goes on first");
+        assert_eq!(tokio::time::timeout(TICK, due).await.is_ok(), is_more);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_shows_what_a_decision_concludes() {
+    let (mut dispatcher, page) = (dispatcher(true), Page::new());
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
+    list_all(&mut dispatcher);
+    let is_held = |dispatcher: &mut Dispatcher| {
+        dispatcher.publish();
+        page.shown().0[0].contains(r#""state":"held""#)
+    };
+    assert!(!is_held(&mut dispatcher));
+    dispatcher.decide(LeaseKey::new("n", "l"));
+    assert!(is_held(&mut dispatcher));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leading_controller_warns_of_writes_without_effect() {
+    let mut dispatcher = dispatcher(true);
+    dispatcher.parts.clock = TokioClock::shared();
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    list_all(&mut dispatcher);
+    let lease = LeaseKey::new("n", "l");
+    for version in 6..10 {
+        let record = LeaseRecord { resource_version: version, ..*held_lease() };
+        dispatcher.handle(WatchEvent::Lease(lease.clone(), Box::new(record)));
+        dispatcher.decide(lease.clone());
+        tokio::time::sleep(5 * TICK).await;
+    }
+    let mut record = candidate("l").record;
+    record.resource_version = 60;
+    let source = Source::StatusWritten { sent: dispatcher.parts.clock.now() };
+    dispatcher.finish_status(&lease, Observation::Candidate { record, source });
+    for leads in [true, false] {
+        dispatcher.leads = leads;
+        dispatcher.measure();
+        let checks = dispatcher.parts.health.readiness().checks;
+        let warning = checks.into_iter().find(|check| check.name == "writes").unwrap();
+        assert_eq!((warning.ok, warning.message.is_some()), (true, leads), "{warning:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

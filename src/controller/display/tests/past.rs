@@ -25,6 +25,54 @@ fn a_renewal_after_the_expiry_is_shown_with_the_gap_before_it() {
 }
 
 #[test]
+fn a_gap_begins_with_the_release_or_with_the_first_observation() {
+    let mut scene = Scene::new(&two());
+    scene.lease("", "open", 7, &json!({}));
+    assert_eq!(timeline(&scene.decided()), ["0- no holder before"]);
+
+    for session in ["open", "s/1/15"] {
+        let mut scene = Scene::new(&two());
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        scene.pass(5_000);
+        scene.lease("", session, 7, &json!({}));
+        assert_eq!(timeline(&scene.decided()), ["5- the holder released the Lease", "-60-5 a"], "{session}");
+    }
+}
+
+#[test]
+fn a_holder_that_renews_again_is_no_longer_shown_as_silent() {
+    for decides in [true, false] {
+        let mut scene = Scene::new(&two());
+        let view = |scene: &mut Scene| if decides { scene.decided() } else { scene.on_standby() };
+        for _ in 0..3 {
+            scene.lease("a", "s/1/15", 7, &json!({}));
+            view(&mut scene);
+            scene.pass(2_000);
+        }
+        scene.pass(6_000);
+        assert_eq!(view(&mut scene).problems.len(), 1);
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        assert_eq!(view(&mut scene).problems, []);
+        scene.pass(20_000);
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        let expected = ["32- a", "12-32 the holder stopped renewing", "-60-12 a"];
+        assert_eq!(timeline(&view(&mut scene)), expected, "nothing was shown in between");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_move_the_beginning_of_a_silence() {
+    let mut scene = Scene::new(&two());
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    scene.pass(9_000);
+    scene.now.wall = WireTime::from_micros(EPOCH - 3_600_000_000);
+    let gone = Observation::CandidateMissing { candidate: CandidateKey::hustings("b"), source: Source::Watch };
+    scene.lease.observe(scene.now, gone, None);
+    let view = scene.decided();
+    assert_eq!(view.problems[0].since, Some(MicroTime(WireTime::from_micros(EPOCH))), "{view:?}");
+}
+
+#[test]
 fn a_lease_that_expires_during_a_pause_is_shown_as_on_hold() {
     let mut scene = Scene::new(&two());
     scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/hold": "works" }));
@@ -32,4 +80,63 @@ fn a_lease_that_expires_during_a_pause_is_shown_as_on_hold() {
     scene.pass(20_000);
     let view = scene.decided();
     assert_eq!((view.state, timeline(&view)[0].split_once(' ').unwrap().1), ("hold", "the Lease is on hold"));
+}
+
+#[test]
+fn the_grant_to_the_preferred_holder_is_a_hand_over_and_any_other_a_replacement() {
+    let named = |name: &str| Some(name.to_owned());
+    let native = |name: &str| NativeFields { preferred_holder: named(name), ..NativeFields::default() };
+    let held = LeaseRecord { holder: named("a"), ..LeaseRecord::default() };
+    let grant = LeaseRecord { holder: named("b"), ..LeaseRecord::default() };
+    for (before, expected) in [
+        (LeaseRecord::default(), Cause::Unheld(Unheld::New)),
+        (held.clone(), Cause::Replaced),
+        (LeaseRecord { leaving: true, ..held.clone() }, Cause::HandedOver),
+        (LeaseRecord { preferred_holder: named("b"), ..held.clone() }, Cause::HandedOver),
+        (LeaseRecord { native: native("b"), ..held.clone() }, Cause::HandedOver),
+        (LeaseRecord { native: native("c"), ..held }, Cause::Replaced),
+    ] {
+        assert_eq!(replacement(&before, &grant), expected, "{before:?}");
+    }
+}
+
+#[test]
+fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
+    let mut display = Display::new();
+    let now = Now { moment: Moment::from_micros(3_000_000), wall: WireTime::from_micros(EPOCH + 3_000_000) };
+    let lease = LeaseVerdict::Unheld { since: Moment::from_micros(0), cause: Unheld::WorkEnded };
+    display.judge(now, (lease, Vec::new()), true);
+    assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)), "any other gap, when it began");
+
+    let mut scene = Scene::new(&two());
+    let (mut election, mut display) = (Election::new(Config::default(), "n", "l"), Display::new());
+    let lease = ReadLease::from_json(json!({
+        "metadata": { "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "7",
+            "annotations": { "hustings.io/session": "s/1/15" } },
+        "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 7 },
+    }));
+    election.observe(scene.now, Observation::Lease { record: lease.record, source: Source::Watch });
+    display.observe(scene.now, None, &election);
+    scene.pass(3_000);
+    let cause = Unheld::ProvenDead(Evidence::ContainerTerminated);
+    let lease = LeaseVerdict::Unheld { since: scene.now.moment, cause };
+    display.judge(scene.now, (lease, Vec::new()), true);
+    assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)));
+}
+
+#[test]
+fn a_standby_shows_that_the_damping_of_a_candidate_has_ended() {
+    let damped = json!({ "dampingCount": 1, "dampedUntil": "2026-01-02T03:00:10.000000Z" });
+    let mut all = two().to_vec();
+    all.push(candidate("damped", "1.31.5", &damped));
+    let mut scene = Scene::new(&all);
+    for second in (0..20).step_by(2) {
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        let view = scene.on_standby();
+        let last = view.candidates.iter().max_by_key(|candidate| candidate.rank).unwrap();
+        if second != 10 {
+            assert_eq!(last.name, if second < 10 { "damped" } else { "b" }, "after {second} s");
+        }
+        scene.pass(2_000);
+    }
 }

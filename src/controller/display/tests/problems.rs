@@ -43,6 +43,32 @@ fn a_holder_that_no_longer_renews_is_a_problem_whether_or_not_it_has_a_candidate
 }
 
 #[test]
+fn a_request_to_hand_over_that_is_ignored_for_a_minute_is_a_problem() {
+    let mut scene = Scene::new(&two());
+    for second in 0..70 {
+        scene.lease("b", "s/1/15", 7, &json!({ "hustings.io/preferred-holder": "a" }));
+        let texts = scene.decided().problems;
+        let expected = usize::from(second > 60);
+        assert_eq!(texts.iter().filter(|problem| problem.severity == Severity::Warning).count(), expected, "{texts:?}");
+        scene.pass(1_000);
+    }
+}
+
+#[test]
+fn a_lease_without_a_live_candidate_shows_how_many_fail_for_which_reason() {
+    let mut excluded = candidate("x", "1.31.0", &json!({}));
+    excluded["metadata"]["annotations"] = json!({ "hustings.io/exclude": "2026-01-02T04:00:00Z: drain" });
+    let mut scene = Scene::new(&[candidate("a", "2.0.0", &json!({})), excluded]);
+    scene.lease("", "open", 7, &json!({}));
+    scene.decided();
+    scene.pass(60_000);
+    assert_eq!(
+        texts(&scene.decided())[0],
+        "No candidate can be elected: 1 not admissible, 1 excluded by an administrator."
+    );
+}
+
+#[test]
 fn a_status_that_the_server_does_not_keep_is_shown_as_a_problem() {
     let mut scene = Scene::new(&two());
     for _ in 0..3 {
