@@ -306,15 +306,18 @@ impl Dispatcher {
 
     /// Observes the outcomes of a decision that was carried out.
     fn finish_decision(&mut self, finished: Result<(Id, (LeaseKey, Vec<Observation>)), JoinError>) {
-        let (key, observations) = match finished {
+        let requeue = self.parts.config.requeue;
+        let (key, observations, pause) = match finished {
             Ok((id, (key, observations))) => {
                 self.tasks.remove(&id);
-                (key, observations)
+                // A standby only reads, so there is nothing to do at once.
+                (key, observations, if self.leads { Duration::ZERO } else { requeue })
             }
+            // The same decision may panic again.
             Err(error) => {
                 let Some(key) = self.tasks.remove(&error.id()) else { return };
                 tracing::error!(lease = %key, %error, "a decision could not be carried out");
-                (key, Vec::new())
+                (key, Vec::new(), requeue)
             }
         };
         self.queue.finish(&key);
@@ -325,8 +328,6 @@ impl Dispatcher {
         if self.leases.get(&key).is_some_and(|lease| lease.is_over(now)) {
             self.forget(&key);
         }
-        // A standby only reads, so there is nothing to do at once.
-        let pause = if self.leads { Duration::ZERO } else { self.parts.config.requeue };
         self.schedule(&key, pause);
     }
 

@@ -192,7 +192,8 @@ impl ElectedLease {
 
     /// Resets the state for the metrics, since this controller no longer elects.
     pub(super) fn stand_by(&mut self) {
-        (self.state, self.gap) = (LeaseState::Unread, None);
+        // Another controller counts the transitions from now on.
+        (self.state, self.gap, self.sampled_transitions) = (LeaseState::Unread, None, None);
         #[cfg(feature = "otlp")]
         {
             self.span = super::election_span::ElectionSpan::default();

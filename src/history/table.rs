@@ -104,7 +104,8 @@ the annotation hustings.io/history has a line that does not parse: \"web-\\u{1b}
     #[test]
     fn a_missing_holder_and_missing_terms_are_reported() {
         let ended = PastTerm::new(1, "a", (at(0), at(10)), Ending::Released(Cause::ConnectionClosed));
-        let released = LeaseRecord { history: History::new().with(&ended), ..LeaseRecord::default() };
+        let history = History::new().with(&ended);
+        let released = LeaseRecord { history, transitions: 1, ..LeaseRecord::default() };
         let text = |record: &LeaseRecord| render(&PastTerms::new("n", "l", record, &[]), at(15), 0, Styles::none());
         assert!(text(&released).starts_with("Lease l in namespace n: no holder for 5.0s\n"), "{}", text(&released));
         assert!(text(&released).contains("released (connection closed)"));

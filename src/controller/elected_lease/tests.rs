@@ -259,6 +259,15 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
         assert_eq!((sample.transitions, sample.new_transitions, sample.candidates), (transitions, expected, 2));
         assert!(sample.held);
     }
+    lease.stand_by();
+    let record = LeaseRecord { transitions: 15, ..lease_of("a", Some("s/1/15"), 5) };
+    lease.observe(at(2), Observation::Lease { record, source: Source::Watch }, None);
+    lease.decide(at(2), &metrics);
+    assert_eq!(
+        lease.sample(at(2).moment).unwrap().new_transitions,
+        0,
+        "the controller that led in between counts them"
+    );
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get(), 0);
 }
 

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::panic;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hustings_core::model::Cause;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -75,11 +75,8 @@ pub(crate) async fn as_work<F: Future>(work: Work, future: F) -> F::Output {
 
 /// Waits until all electors have ended, but at most for `limit`.
 fn wait(electors: &[Leadership], limit: Duration) {
-    let checks = limit.as_millis() / CHECK_PERIOD.as_millis();
-    for _ in 0..checks {
-        if electors.iter().all(Leadership::has_ended) {
-            return;
-        }
+    let began = Instant::now();
+    while began.elapsed() < limit && !electors.iter().all(Leadership::has_ended) {
         sleep(CHECK_PERIOD);
     }
 }
