@@ -42,4 +42,11 @@ mod tests {
             assert_eq!(reliance(seconds), wait, "{seconds} s");
         }
     }
+
+    #[test]
+    fn a_record_declares_at_least_the_least_duration_and_at_most_an_hour() {
+        for (seconds, expected) in [(0, 15), (16, 16), (3600, 3600), (3601, 3600)] {
+            assert_eq!(declared(seconds, 15), expected, "{seconds} s");
+        }
+    }
 }
