@@ -85,7 +85,8 @@ impl Election {
             let dead_since = member.dead_since();
             let due = dead_since.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
             builder.set(Timer::Validity, due);
-            if due > now {
+            // The validity may be as short as the window of a ping. Another ping would start the window again.
+            if due > now || member.ping.is_some() {
                 continue;
             }
             let write = if dead_since.is_some() { Write::Delete } else { Write::Ping };
