@@ -236,7 +236,7 @@ mod tests {
         for number in 0..100 {
             timeline.hold(term("c", number), at(200), None);
         }
-        assert_eq!(timeline.spans().len(), MOST_SPANS);
+        assert_eq!((timeline.spans().len(), &*shown(&timeline)[0]), (MOST_SPANS, "200- c/99"));
     }
 
     #[test]

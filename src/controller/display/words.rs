@@ -63,7 +63,7 @@ pub(super) fn exclusion(record: &CandidateRecord, wall: WireTime) -> Option<ActV
 #[cfg(test)]
 mod tests {
     use hustings_core::election::Unheld;
-    use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Moment, Transfer};
+    use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Moment, Pin, Transfer};
 
     use super::*;
 
@@ -95,6 +95,11 @@ mod tests {
         assert_eq!(shown[0].asked_by.as_deref(), Some("kim"));
 
         let until = NOW.after(std::time::Duration::from_secs(1));
+        let pin = Some(Annotation::Valid(Pin { candidate: "web-1".to_owned(), until }));
+        let record = LeaseRecord { acts: LeaseActs { pin, ..LeaseActs::default() }, ..LeaseRecord::default() };
+        let shown: Vec<_> = acts_on_lease(&record, NOW).map(|act| (act.act, act.text, act.until)).collect();
+        assert_eq!(shown, [("pin", "web-1".to_owned(), Some(MicroTime(until)))]);
+
         for (reason, expected) in [("drain", "web-0: drain"), ("", "web-0")] {
             let exclude = Some(Annotation::Valid(Exclusion { until, reason: reason.to_owned() }));
             let acts = CandidateActs { exclude, ..CandidateActs::default() };

@@ -212,6 +212,19 @@ mod tests {
     }
 
     #[test]
+    fn each_end_of_a_container_is_checked() {
+        let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
+        let end = |finished_at| ContainerEnd { container: "c".to_owned(), finished_at, reason: "Error".to_owned() };
+        let (former, last) = (end(time(4)), end(time(9)));
+        let session = SessionMark::read(Some("u.c.n.random/1/15"));
+        let record = LeaseRecord { session, acquire_time: time(5), renew_time: time(9), ..LeaseRecord::default() };
+        for ends in [vec![former.clone(), last.clone()], vec![last, former]] {
+            let pod = PodRecord { uid: "u".to_owned(), ends, ..PodRecord::default() };
+            assert_eq!(has_terminated(&record, &pod), Ok(Evidence::ContainerTerminated));
+        }
+    }
+
+    #[test]
     fn an_end_counts_from_the_second_of_the_acquisition_to_one_second_before_the_last_renewal() {
         let time = |millis: i64| Some(WireTime::from_micros(millis * 1_000));
         let end = |finished_at| ContainerEnd { container: "c".to_owned(), finished_at, reason: "Error".to_owned() };

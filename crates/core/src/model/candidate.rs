@@ -308,8 +308,10 @@ mod tests {
 
     #[test]
     fn a_third_partys_strategy_needs_no_emulation_version() {
-        let standing = candidate("1.2", None, Some("example.com/Mine"), 0).standing().unwrap();
-        assert_eq!(standing.strategy.as_str(), "example.com/Mine");
+        for emulation in [None, Some("")] {
+            let standing = candidate("1.2", emulation, Some("example.com/Mine"), 0).standing().unwrap();
+            assert_eq!((standing.strategy.as_str(), standing.emulation_version), ("example.com/Mine", None));
+        }
     }
 
     #[test]

@@ -27,3 +27,14 @@ impl fmt::Debug for Short<'_> {
         write!(f, "{text:?}{rest}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_after_characters_and_not_after_bytes() {
+        assert_eq!(Short("äöü", 2).to_string(), "äö...");
+        assert_eq!(format!("{:?}", Short("äöü", 3)), "\"äöü\"");
+    }
+}
