@@ -62,7 +62,9 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
     match directive.as_str() {
         "config" => {
             let mut config = Config::default();
-            for (name, field) in [("settling", &mut config.settling), ("window", &mut config.window)] {
+            for (name, field) in
+                [("settling", &mut config.settling), ("window", &mut config.window), ("validity", &mut config.validity)]
+            {
                 if let Some(value) = word(case, name) {
                     *field = seconds(&value)?;
                 }
