@@ -6,7 +6,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `config settling=0s window=5s namespace=.. lag=2s` | must come first; `lag` is the delay of the watch |
+//! | `config settling=0s window=5s validity=5s namespace=.. lag=2s` | must come first; `lag` is the delay of the watch |
 //! | `config evidence=pods`, `evidence=nodes` | must come first; the controller reads the Pods of silent holders, or also their Nodes |
 //! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | sets a Pod in the API, and adds the end of one container; flags `shared`, `gone`, `timeless` (the end has no time), `refused` (the controller may not read it) |
 //! | `node NAME` | sets a Node in the API; flags `out` (of service), `ready` |
