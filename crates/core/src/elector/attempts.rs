@@ -86,10 +86,8 @@ mod tests {
     use std::time::Duration;
 
     use super::{Attempt, Attempts, Request};
-    use crate::elector::{
-        Action, AttemptId, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing,
-    };
-    use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, Strategy, WireTime};
+    use crate::elector::{Action, AttemptId, Config, Draw, Elector, Mode, Observation, Outcome, Source};
+    use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, WireTime};
 
     #[test]
     fn attempts_on_one_version_have_different_renew_times_even_if_the_wall_clock_is_stopped() {
@@ -97,17 +95,7 @@ mod tests {
             moment: Moment::from_micros(0).after(Duration::from_secs(seconds)),
             wall: WireTime::from_micros(1_000),
         };
-        let config = Config {
-            identity: "a".to_owned(),
-            lease_name: "l".to_owned(),
-            session: "s".to_owned(),
-            mode: Mode::Direct,
-            strategy: Strategy::OldestEmulationVersion,
-            fallback: false,
-            timing: Timing::default(),
-            fail_open: FailOpen::Off,
-            keeps_on_stop: false,
-        };
+        let config = Config { mode: Mode::Direct, fallback: false, ..Config::of("a") };
         let mut elector = Elector::new(config, now(0));
         let record = LeaseRecord { resource_version: 7, session: SessionMark::Open, ..LeaseRecord::default() };
         elector.observe(now(0), Observation::Lease { record, source: Source::Watch });

@@ -286,6 +286,24 @@ impl fmt::Display for TimingWarning {
 impl std::error::Error for InvalidTiming {}
 
 #[cfg(test)]
+impl Config {
+    /// The configuration of a coordinated elector of the Lease `l`, for tests.
+    pub(in crate::elector) fn of(identity: &str) -> Self {
+        Self {
+            identity: identity.to_owned(),
+            lease_name: "l".to_owned(),
+            session: "s".to_owned(),
+            mode: Mode::Coordinated,
+            strategy: Strategy::OldestEmulationVersion,
+            fallback: true,
+            timing: Timing::default(),
+            fail_open: FailOpen::Off,
+            keeps_on_stop: false,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

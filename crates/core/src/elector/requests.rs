@@ -96,22 +96,8 @@ impl Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elector::{AttemptId, FailOpen, Mode, Timing};
-    use crate::model::{CandidateRecord, LeaseWrite, Pod, Purpose, Strategy, WireTime};
-
-    fn config() -> Config {
-        Config {
-            identity: "a".to_owned(),
-            lease_name: "l".to_owned(),
-            session: "s".to_owned(),
-            mode: Mode::Coordinated,
-            strategy: Strategy::OldestEmulationVersion,
-            fallback: true,
-            timing: Timing::default(),
-            fail_open: FailOpen::Off,
-            keeps_on_stop: false,
-        }
-    }
+    use crate::elector::AttemptId;
+    use crate::model::{CandidateRecord, LeaseWrite, Pod, Purpose, WireTime};
 
     fn nomination(pod: Option<Pod>) -> Nomination {
         Nomination {
@@ -135,7 +121,7 @@ mod tests {
         for (current, upon) in [(None, None), (Some(known(5)), Some(known(5))), (Some(known(6)), None)] {
             let expected =
                 Request::WriteLease { name: "l".to_owned(), write: write.clone(), current: upon.map(Box::new) };
-            assert_eq!(action.request(&config(), None, current.as_ref()), Some(expected));
+            assert_eq!(action.request(&Config::of("a"), None, current.as_ref()), Some(expected));
         }
     }
 
@@ -149,12 +135,12 @@ mod tests {
             let expected = Box::new(nomination(pod().filter(|_| names_owner)));
             let action = Action::CreateCandidate { attempt, renew_time, names_owner };
             assert_eq!(
-                action.request(&config(), Some(&whole), None),
+                action.request(&Config::of("a"), Some(&whole), None),
                 Some(Request::CreateCandidate { nomination: expected.clone(), renew_time })
             );
             let renew = |refresh| {
                 let action = Action::RenewCandidate { attempt, uid: "v".to_owned(), renew_time, refresh, names_owner };
-                action.request(&config(), Some(&whole), None)
+                action.request(&Config::of("a"), Some(&whole), None)
             };
             let patch = |patch| Some(Request::patch_candidate("a", "v", patch));
             assert_eq!(renew(true), patch(CandidatePatch::Refresh { nomination: expected, renew_time }));
@@ -170,7 +156,7 @@ mod tests {
             uid: "v".to_owned(),
             resource_version: None,
         };
-        assert_eq!(action.request(&config(), None, None), Some(expected));
+        assert_eq!(action.request(&Config::of("a"), None, None), Some(expected));
     }
 
     #[test]

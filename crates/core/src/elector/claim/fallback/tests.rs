@@ -1,20 +1,5 @@
 use super::*;
-use crate::elector::{FailOpen, Mode, Timing};
-use crate::model::{RecordedStatus, Strategy};
-
-fn config() -> Config {
-    Config {
-        identity: "own".to_owned(),
-        lease_name: "l".to_owned(),
-        session: "s".to_owned(),
-        mode: Mode::Coordinated,
-        strategy: Strategy::OldestEmulationVersion,
-        fallback: true,
-        timing: Timing::default(),
-        fail_open: FailOpen::Off,
-        keeps_on_stop: false,
-    }
-}
+use crate::model::RecordedStatus;
 
 /// A candidate whose last sign of life is this old when the elector's own candidate renews.
 fn candidate(name: &str, version: &str, age: Duration) -> CandidateRecord {
@@ -35,7 +20,7 @@ fn own() -> CandidateRecord {
 
 fn wait_beside(other: &CandidateRecord) -> Result<Duration, Withheld> {
     let own = own();
-    wait([&own, other].map(|record| (record, record.standing())).to_vec(), &config())
+    wait([&own, other].map(|record| (record, record.standing())).to_vec(), &Config::of("own"))
 }
 
 #[test]
