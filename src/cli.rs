@@ -69,14 +69,14 @@ pub struct Cli {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Options of every command")]
 pub struct GlobalFlags {
-    /// The kubeconfig file; without it, the command tries KUBECONFIG, the pod's service account and ~/.kube/config, in
+    /// The kubeconfig file; by default the command tries KUBECONFIG, the pod's service account and ~/.kube/config, in
     /// this order
     #[arg(long, global = true, value_name = "PATH")]
     pub kubeconfig: Option<String>,
     /// The context of the kubeconfig file
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
-    /// The namespace of this process and of its Leases; without it, the namespace of the service account or context
+    /// The namespace of this process and of its Leases; by default that of the service account or context
     #[arg(long, short, global = true, value_name = "NAME", value_parser = value(namespace_name))]
     pub namespace: Option<String>,
     /// The format of log lines: text or json
@@ -122,7 +122,7 @@ pub enum Task {
     Status(StatusFlags),
     /// Explain in sentences who leads and why, and what would happen if the holder died now; exit codes as for status
     Explain(ExplainFlags),
-    /// Show who held a Lease when, how each term ended, and the gaps between them; exit code 2 if it cannot be read
+    /// Show who held a Lease when, how each term ended, and the gaps between terms; exit code 2 if it cannot be read
     History(HistoryFlags),
     /// Simulate a rolling upgrade: who will lead when, and how long nobody will; exit code 1 if nobody leads in the end
     Rollout(RolloutFlags),

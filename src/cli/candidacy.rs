@@ -21,29 +21,28 @@ pub struct CandidacyFlags {
     /// The Lease to stand for
     #[arg(long, value_name = "NAME", value_parser = value(object_name))]
     pub lease: String,
-    /// The identity under which to hold the Lease; without it, the name of the pod (POD_NAME), or else of the host
+    /// The identity under which to hold the Lease; by default the name of the pod (POD_NAME), otherwise of the host
     #[arg(long, value_name = "NAME", value_parser = value(holder_name))]
     pub identity: Option<String>,
     /// The version of the component, such as 1.31.4; required unless --direct is given
     #[arg(long, value_name = "VERSION", value_parser = value(VersionText::read))]
     pub binary_version: Option<VersionText>,
-    /// The version whose behaviour the component shows; without it, the binary version
+    /// The version that the component behaves as; by default the binary version
     #[arg(long, value_name = "VERSION", value_parser = value(VersionText::read))]
     pub emulation_version: Option<VersionText>,
     /// The strategy of the election: OldestEmulationVersion, or domain/Name of a third party's strategy
     #[arg(long, value_name = "NAME", value_parser = value(strategy))]
     pub strategy: Option<String>,
-    /// The priority with which the candidate is created, 0 or more; the highest leads
+    /// The priority of a new candidate, 0 or more; the highest leads
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(priority))]
     pub priority: Option<i32>,
     /// Stand without a controller: the first replica that finds the Lease free claims it
     #[arg(long)]
     pub direct: bool,
-    /// With --direct, the preference of this replica, any whole number; a live holder with a lower one is asked to hand
-    /// over
+    /// With --direct, the preference of this replica, any integer; it asks a live holder with a lower one to hand over
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(key))]
     pub key: Option<i64>,
-    /// Let the candidates elect among themselves while no controller runs; without effect if --direct is given
+    /// Elect together with the other candidates while no controller runs; no effect with --direct
     #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
     pub fallback: bool,
     /// Take part in an election; if false, this process leads from its start and sends no request, so it must be the

@@ -24,18 +24,19 @@ const SHORTEST_VALIDITY: Duration = Duration::from_secs(5);
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Args, Clone, Debug)]
 pub struct ControllerFlags {
-    /// The namespaces in which this controller elects, separated by commas; empty for all
+    /// The namespaces in which this controller elects, separated by commas; by default all
     #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true,
         value_parser = value(Namespaces::read))]
     pub watch_namespaces: Namespaces,
     /// Where to serve health and metrics: `:PORT` or `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = value(ListenAddress::read))]
     pub admin_address: ListenAddress,
-    /// Serve the page `/ui` with all Leases and candidates to everybody who reaches the admin address; without this
-    /// flag, only if that is a loopback address
+    /// Serve the page `/ui`, with all Leases and candidates, to everyone who can reach the admin address; by default
+    /// only if that is a loopback address
     #[arg(long, value_name = "BOOL")]
     pub ui: Option<bool>,
-    /// Elect only while this process holds the controllers' own Lease; if false, this must be the only controller
+    /// Elect only while this process holds the controllers' own Lease; if false, elect without it: this must then be the
+    /// only controller
     #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
     pub leader_elect: bool,
     /// How long the controllers' own Lease lasts without a renewal
@@ -50,26 +51,29 @@ pub struct ControllerFlags {
     /// The name of the controllers' own Lease
     #[arg(long, value_name = "NAME", default_value = OWN_LEASE, value_parser = value(object_name))]
     pub leader_elect_resource_name: String,
-    /// The namespace of the controllers' own Lease; without it, the namespace of this process
+    /// The namespace of the controllers' own Lease; by default that of this process
     #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
     pub leader_elect_resource_namespace: Option<String>,
-    /// Also elect the candidates of Kubernetes' own API, coordination.k8s.io, where the API server serves it
+    /// Also elect the candidates of Kubernetes' own API, coordination.k8s.io, if the API server serves them
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub native: bool,
-    /// Take the place of Kubernetes' election controller, which a kube-apiserver with CoordinatedLeaderElection runs
+    /// Take the place of Kubernetes' election controller, which a kube-apiserver with CoordinatedLeaderElection runs;
+    /// needs --native
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub native_stand_in: bool,
-    /// Elect as soon as the kubelet reports that the container of a silent holder has terminated; reads that Pod
+    /// Elect as soon as the kubelet reports that the container of a silent holder has terminated; needs permission to
+    /// get Pods
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_pods: bool,
-    /// Elect as soon as the node of a silent holder has the taint node.kubernetes.io/out-of-service; reads that Node
+    /// Elect as soon as the node of a silent holder has the taint node.kubernetes.io/out-of-service; needs
+    /// --evidence-pods and permission to get Nodes
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_nodes: bool,
-    /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
+    /// How long a Lease without a holder waits for more candidates after the first one has appeared; 0s does not wait
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(|text| at_most(text, LONGEST_SETTLING)))]
     pub settling: Duration,
-    /// How long a candidate that names no owner may be silent before the controller pings it, and again before it
-    /// deletes it
+    /// How long a candidate without an owner may be silent before the controller pings it, and again before the
+    /// controller deletes it
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = value(validity))]
     pub candidate_validity: Duration,
     /// How many Leases have metrics of their own; the other Leases share the series with lease="_other"

@@ -16,7 +16,8 @@ pub struct ExplainFlags {
     /// The Lease to explain
     #[arg(value_name = "LEASE", value_parser = value(object_name))]
     pub lease: String,
-    /// How long to watch for a renewal of the holder; without it, a little longer than a holder usually needs, at most 10s
+    /// How long to watch for a renewal of the holder; by default a little longer than a holder usually needs, at most
+    /// 10s
     #[arg(long, value_name = "DURATION", value_parser = value(|text| at_most(text, LONGEST_WATCH)))]
     pub watch_for: Option<Duration>,
     /// The output format: text or json

@@ -18,7 +18,7 @@ const LONGEST_PHASE: Duration = Duration::from_hours(1);
 /// The flags of `hustings rollout`.
 #[derive(Args, Clone, Debug)]
 pub struct RolloutFlags {
-    /// The Lease whose replicas, versions, timing and acts to simulate; without it, the command needs no cluster
+    /// The Lease whose replicas, versions, timing and acts to simulate; without LEASE, the command needs no cluster
     #[arg(value_name = "LEASE", value_parser = value(object_name))]
     pub lease: Option<String>,
     /// The version before the upgrade; with LEASE, by default those of its candidates
@@ -51,7 +51,7 @@ pub struct RolloutFlags {
     /// The lease duration; by default that of LEASE, or 15s
     #[arg(long, value_name = "DURATION", value_parser = value(lease_duration))]
     pub lease_duration: Option<u32>,
-    /// The replicas elect among themselves, without candidates and without a controller
+    /// Simulate direct mode: an election without candidates and without a controller
     #[arg(long)]
     pub direct: bool,
     /// The output format: text or json

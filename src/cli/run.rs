@@ -43,18 +43,18 @@ pub struct RunFlags {
     /// How long the command may take to stop before the wrapper kills it; the wrapper renews the Lease meanwhile
     #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = value(duration::parse))]
     pub stop_grace: Duration,
-    /// How long the command may take to stop when the Lease is lost; without it, half the time between renew deadline
+    /// How long the command may take to stop when the Lease is lost; by default half the time between renew deadline
     /// and lease duration
     #[arg(long, value_name = "DURATION", value_parser = value(duration::parse))]
     pub lost_grace: Option<Duration>,
-    /// When to stand again after the command has ended by itself: never, on-failure or always
+    /// When to stand for election again after the command has ended by itself: never, on-failure or always
     #[arg(long, value_name = "WHEN", default_value = "never",
         value_parser = one_of("a restart policy", &Restart::NAMES))]
     pub restart: Restart,
     /// Exit when the Lease is lost, instead of standing again
     #[arg(long)]
     pub exit_on_loss: bool,
-    /// Where to serve health, metrics, /isleader and /range: `:PORT` or `HOST:PORT`; without it, nothing is served
+    /// Where to serve health, metrics, /isleader and /range: `:PORT` or `HOST:PORT`; by default nowhere
     #[arg(long, value_name = "ADDRESS", value_parser = value(ListenAddress::read))]
     pub admin_address: Option<ListenAddress>,
     /// The command and its arguments, after `--`

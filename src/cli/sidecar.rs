@@ -35,7 +35,7 @@ pub struct SidecarFlags {
     /// Where to serve the program's requests: `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4040", value_parser = value(ListenAddress::read))]
     pub listen: ListenAddress,
-    /// A Unix socket on which to serve the program's requests, too; its owner and its group may connect
+    /// A Unix socket on which to serve the program's requests as well; its owner and group may connect
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Stand for the Lease only while a client holds a stream of /term open, and release it when that connection closes
@@ -51,8 +51,8 @@ pub struct SidecarFlags {
     /// replica leads
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(|text| at_most(text, LONGEST_DELAY)))]
     pub handover_delay: Duration,
-    /// How long the time range of this replica continues after its end while no other replica is known to have taken
-    /// over, or `unbounded`
+    /// How long the time range of this replica may continue after its end while no other holder is known, or
+    /// `unbounded`
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(fail_open))]
     pub fail_open: FailOpen,
 }

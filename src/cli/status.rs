@@ -9,7 +9,7 @@ use crate::status::{Config, Output};
 /// The flags of `hustings status`.
 #[derive(Args, Clone, Debug)]
 pub struct StatusFlags {
-    /// The Lease to show in full; without it, every Lease that is enrolled or has candidates, on a line each
+    /// The Lease to show in full; by default one line for each Lease that is enrolled or has candidates
     #[arg(value_name = "LEASE", value_parser = value(object_name))]
     pub lease: Option<String>,
     /// Show the Leases of all namespaces

@@ -33,7 +33,7 @@ pub use self::releases::ReleaseMetrics;
 pub struct Metrics {
     /// Completed elections, by result.
     pub elections: Labelled<Counter>,
-    /// Live holders asked to hand over, by the reason for preferring another candidate.
+    /// Requests to live holders to hand over, by the reason for preferring another candidate.
     pub preemptions: Labelled<Counter>,
     /// Requests that succeeded, by kind.
     pub requests: Labelled<Counter>,
@@ -141,7 +141,7 @@ impl Metrics {
         registry.register("elections", "Completed elections, by result", self.elections.clone());
         registry.register(
             "preemptions",
-            "Live holders asked to hand over, by the reason for preferring another candidate",
+            "Requests to live holders to hand over, by the reason for preferring another candidate",
             self.preemptions.clone(),
         );
         registry.register("requests", "Requests to the API server that succeeded, by kind", self.requests.clone());
@@ -163,26 +163,27 @@ impl Metrics {
         );
         registry.register(
             "missed_pings",
-            "Pings that were not answered within the election window, by the API of the candidate",
+            "Pings that a candidate did not answer within the election window, by the API of the candidate",
             self.missed_pings.clone(),
         );
         registry.register("watch_failures", "List and watch requests that failed", self.watch_failures.clone());
         registry.register(
             "watched_objects",
-            "Objects that the watches of this process know",
+            "Objects in the watch caches of this process",
             self.watched_objects.clone(),
         );
         registry.register("queue_depth", "Leases waiting for a decision that is due", self.queue_depth.clone());
         registry.register_with_unit("decision", "Duration of one decision", Unit::Seconds, self.decision.clone());
-        registry.register("leading", "Whether this process elects (1) or is a standby (0)", self.leading.clone());
+        registry.register("leading", "Whether this controller elects (1) or stands by (0)", self.leading.clone());
         registry.register(
             "native_elector",
-            "Who elects native candidates (1); nobody: only the leading Hustings controller; 0 everywhere without --native",
+            "Which program elects native candidates (1); nobody: none but the leading Hustings controller; \
+             0 everywhere without --native",
             self.native_elector.clone(),
         );
         registry.register_with_unit(
             "native_elector_since",
-            "Since when, by the clock of this process, as a Unix time",
+            "When that program last changed, by the clock of this process, as a Unix time",
             Unit::Seconds,
             self.native_elector_since.clone(),
         );
@@ -195,8 +196,8 @@ impl Metrics {
         registry.register_collector(Box::new(self.each_lease.clone()));
         registry.register_with_unit(
             "unheld",
-            "How long a Lease was without a holder, by how it lost the last one; after a crash, counted from its expiry or \
-             from the evidence",
+            "How long a Lease was without a holder, by how it lost the last one; after a crash, counted from expiry or \
+             evidence",
             Unit::Seconds,
             self.unheld.clone(),
         );
@@ -208,7 +209,7 @@ impl Metrics {
         );
         registry.register_with_unit(
             "oldest_unheld_lease",
-            "The longest time that any Lease has currently been without a holder; 0 if all are held",
+            "The longest time for which any Lease is now without a holder; 0 if all are held",
             Unit::Seconds,
             self.oldest_unheld.clone(),
         );
@@ -271,8 +272,8 @@ mod tests {
              `hustings sidecar --while-connected` also serves `hustings_sidecar_*`.\n\nOnly the leading controller \
              serves `hustings_election_*`. Their labels are the namespace and the name of a Lease. Scrape the controller with \
              `honorLabels: true`; otherwise Prometheus renames the label `namespace` to `exported_namespace`. \
-             Leases beyond `--metrics-lease-limit` share one series per metric, with `lease=\"_other\"`. It has the \
-             longest of their times, and the sum of every other value.\n\n\
+             Leases beyond `--metrics-lease-limit` share one series per metric, with `lease=\"_other\"`. That series has \
+             the longest of their times, and the sum of every other value.\n\n\
              [This table](guides/status.md#states-and-exit-codes) maps the states of `hustings status` to those of \
              `hustings_leases`.\n\n| metric | type | labels | meaning |\n\
              |---|---|---|---|\n",

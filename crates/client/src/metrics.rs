@@ -8,7 +8,7 @@
 //! | `leader_election_master_status` | gauge | `name` | client-go's own metric: whether this process leads (1), by the name of the Lease |
 //! | `hustings_lease_held` | gauge | `lease` | the same, by `namespace/name` of the Lease |
 //! | `hustings_lease_failing_open` | gauge | `lease` | whether the time range of this process continues after its end because no other holder is known (1) |
-//! | `hustings_lease_validity_seconds` | gauge | `lease` | how long this process certainly continues to lead |
+//! | `hustings_lease_validity_seconds` | gauge | `lease` | how long this process can lead without another renewal |
 //! | `hustings_lease_terms_total` | counter | `lease` | terms that have begun |
 //! | `hustings_lease_renewal_seconds` | histogram | `lease` | how long a renewal took, whether or not it succeeded |
 //! | `hustings_lease_renewal_failures_total` | counter | `lease` | renewals that did not succeed |
@@ -142,7 +142,7 @@ impl Collector for Metrics {
         each(&elections, to, ("hustings_lease_failing_open", None, help), |election| {
             gauge(election.electors.iter().any(Leadership::failing_open))
         })?;
-        let help = "How long this process certainly continues to lead";
+        let help = "How long this process can lead without another renewal";
         each(&elections, to, ("hustings_lease_validity", Some(&Unit::Seconds), help), |election| {
             ConstGauge::new(election.validity().as_secs_f64())
         })?;

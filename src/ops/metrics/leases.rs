@@ -164,7 +164,7 @@ impl Collector for LeaseMetrics {
         table.encode(encoder, ("election_unheld", Some(Unit::Seconds), help), |figures| {
             ConstGauge::new(figures.unheld.as_secs_f64())
         })?;
-        let help = "How long the holder of the Lease has been asked to hand over; 0 while it is not asked";
+        let help = "How long ago the holder of the Lease was asked to hand over; 0 while it is not asked";
         table.encode(encoder, ("election_preferred", Some(Unit::Seconds), help), |figures| {
             ConstGauge::new(figures.preferred.as_secs_f64())
         })?;

@@ -21,7 +21,7 @@ impl ReleaseMetrics {
         }
         registry.register_with_unit(
             "hustings_sidecar_release",
-            "How long the Lease was kept after the program had closed its connection, by why it was given up",
+            "How long the sidecar kept the Lease after the program had closed its connection, by cause",
             Unit::Seconds,
             releases.clone(),
         );
