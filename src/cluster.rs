@@ -54,7 +54,7 @@ impl Cluster {
         Ok(Self { config, leases, namespace })
     }
 
-    /// Returns the same cluster with a client that retries. Such hidden retries would harm an elector, but they help a
+    /// Returns the same cluster with a client that retries. Such hidden retries would harm an elector. But they help a
     /// command that only reads, for example while the API server begins to serve a new CRD.
     ///
     /// # Errors

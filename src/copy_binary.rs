@@ -1,4 +1,4 @@
-//! `hustings copy-binary` copies this binary, since its image contains no other program that could.
+//! `hustings copy-binary` copies this binary, because its image contains no other program that could.
 
 use std::path::Path;
 use std::{fs, io};

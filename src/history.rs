@@ -1,7 +1,7 @@
 //! `hustings history` shows the terms of a Lease, how each ended, and the gaps between them.
 //!
-//! An annotation of the Lease records the last terms. Events show the beginnings of older terms, as long as the cluster
-//! keeps the events, but not when or how these terms ended. The command changes nothing.
+//! An annotation of the Lease records the last terms. As long as the cluster keeps them, events show when older terms
+//! began, but not when or how these terms ended. The command changes nothing.
 
 mod events;
 mod table;

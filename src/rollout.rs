@@ -1,8 +1,8 @@
-//! `hustings rollout` predicts which replica leads when during a rolling upgrade, and for how long none does.
+//! `hustings rollout` predicts which replica leads at which time during a rolling upgrade, and for how long none leads.
 //!
 //! The command runs the core's real election and electors in virtual time (`src/simulation.rs`). It creates and stops
-//! replicas as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes that
-//! the network is fast, that no process crashes, and that nobody else acts on the Lease.
+//! replicas as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes
+//! that the network is fast, that no process crashes, and that no administrator acts on the Lease.
 
 mod config;
 mod outcome;

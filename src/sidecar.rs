@@ -7,7 +7,8 @@
 //! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
 //!   then does it give up the Lease.
 //!
-//! It stands `always`, or only while the program is `connected`. Both use what is `common`.
+//! A sidecar of `always` stands from its start to its end, and one of `connected` only while its program is connected.
+//! `common` contains what both need.
 //!
 //! [`Leadership`]: hustings_client::Leadership
 

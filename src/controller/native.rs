@@ -1,5 +1,5 @@
 //! Observes which controller elects native candidates. If this controller stands in, it takes the place of Kubernetes'
-//! own controller. [`StandIn`] has the rules.
+//! own controller. [`StandIn`] contains the rules.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The admin server of a wrapper: health, metrics, `/isleader`, and the time range for its command.
 //!
-//! It has no default address, since the wrapper shares its network with the command, which may need any port.
+//! It has no default address, because the wrapper shares its network with the command, which may need any port.
 
 use std::sync::Arc;
 

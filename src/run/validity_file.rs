@@ -1,8 +1,8 @@
-//! The file in which a command, written in any language, reads when its term ends unless it is renewed.
+//! The file that shows a command when its term ends without another renewal. A program in any language can read it.
 //!
-//! It has one line of two numbers, in seconds with six decimals. The first is by the clock of `/proc/uptime`, which
-//! counts suspension and is never set. The second is by the wall clock, for people. Each renewal replaces the file
-//! atomically.
+//! It has one line with the same time by two clocks, in seconds with six decimals. The first is by the clock of
+//! `/proc/uptime`, which counts suspension and which no process can set. The second is by the wall clock, for people.
+//! Each renewal replaces the file atomically.
 //!
 //! The file is in memory. On a busy disk, the replacement of a file waits until its former content is written. This has
 //! been observed to take longer than a renew deadline.

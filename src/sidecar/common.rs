@@ -1,4 +1,4 @@
-//! What every sidecar does, whenever it stands: it builds electors, serves the program, and keeps the label.
+//! What every sidecar does: it builds electors, serves the program, and keeps the label.
 
 use std::sync::Arc;
 

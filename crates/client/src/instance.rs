@@ -3,7 +3,7 @@
 //! A session `POD-UID.CONTAINER.NETNS.RANDOM` promises that its instance holds an exclusive lock for its whole life.
 //! The lock is an abstract Unix socket, named after pod, container, network namespace and Lease. The kernel removes the
 //! socket when no process has it open any more. So the holder of the lock knows that all earlier instances with the
-//! same first three parts are dead, and need not wait for their Lease to expire. Without the lock, the session is only
+//! same first three parts are dead. It need not wait for their Lease to expire. Without the lock, the session is only
 //! RANDOM: its instance reclaims no Lease, and no other instance reclaims its Lease.
 //!
 //! The lock exists in one network namespace, and the inode number of a namespace is unique only on one machine. The

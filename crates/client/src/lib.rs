@@ -6,7 +6,7 @@
 //! a replica claims the Lease when it finds it free.
 //!
 //! [`Leadership::is_leader`] never returns true in two replicas at the same instant, whatever the network and the
-//! clocks do. ARCHITECTURE.md states the premises, above all what other writers of the Lease must not do.
+//! clocks do. ARCHITECTURE.md states the premises, such as what other writers of the Lease must not do.
 //!
 //! ```no_run
 //! use hustings_client::{Elector, lease_client};
@@ -61,8 +61,8 @@
 //! ```
 //!
 //! - The feature `metrics` adds the metrics of all elections of the process to a prometheus-client registry.
-//! - The feature `crd` adds the CRD of LeaseCandidate and the types that define it. It brings in schemars and kube's
-//!   derive macros.
+//! - The feature `crd` adds the CRD of LeaseCandidate and the types that define it. It needs schemars and kube's derive
+//!   macros.
 //!
 //! The pure package `hustings-core` makes the decisions. This package adds clocks, requests and handles.
 

@@ -8,7 +8,7 @@
 //!
 //! - A grant goes to the best candidate that has proved itself live in that election.
 //! - While the Lease is held, no grant names another holder.
-//! - If nothing has to change, nothing is written.
+//! - If nothing has to change, the election writes nothing.
 
 mod acts;
 mod backoff;

@@ -2,7 +2,7 @@
 //!
 //! This package contains two state machines. An [`election::Election`] decides for a controller which candidate gets a
 //! Lease. An [`elector::Elector`] decides for a process when it may lead. No other code of Hustings makes these
-//! decisions. Both are free of I/O: they read no clock, never wait, draw no random number and know no API. The
+//! decisions. Neither does any I/O: they read no clock, never wait, draw no random numbers and call no API. The
 //! `clippy.toml` of this package enforces that.
 //!
 //! # The driver
@@ -18,8 +18,8 @@
 //! - Every call gets the current [`model::Now`]. Its local clock never runs backwards and counts suspended time. The
 //!   wall clock is only written into objects and displayed.
 //! - **Order**: an elector's `leading` must be in force before any of the decision's actions begins. The driver carries
-//!   out an elector's actions in their order; it need not wait for an answer before it sends the next request. It may
-//!   carry out the actions of an election concurrently.
+//!   out an elector's actions in the given order. It need not wait for an answer before it sends the next request. It
+//!   may carry out the actions of an election concurrently.
 //! - **Sending times**: the validity of a term and the value of an answer count from the sending of the request. An
 //!   elector takes the time of its decision as the time of sending, and names each request with an
 //!   [`elector::AttemptId`]. A later sending is safe, an earlier one is impossible. An answer to an election carries

@@ -3,7 +3,7 @@
 //! Kubernetes' controller, a part of each kube-apiserver, elects while it holds the Lease `leader-election-controller`.
 //! Two controllers that elect would undo each other's writes. So Hustings elects only in these cases:
 //!
-//! - No program holds that Lease, as on a server without the feature gate. Hustings does not take it then.
+//! - No program holds that Lease, as on a server without the feature gate. Hustings then leaves the Lease alone.
 //! - The stand-in is on, and the leading Hustings controller holds the Lease in place of Kubernetes' controller. It
 //!   overwrites the live holder once. It elects as soon as that holder must have noticed the loss.
 //!

@@ -91,9 +91,9 @@ impl Elector {
     /// that returns on its own does not end the term.
     ///
     /// If the work panics, the elector gives the Lease up, and then the panic continues in the caller. If the caller
-    /// drops the future of this method, for example by [`JoinHandle::abort`](tokio::task::JoinHandle::abort), the work
-    /// is dropped, and the elector gives the Lease up in its own task. Before the program exits, it must then wait for
-    /// [`Leadership::ended`]. Where panics abort the process, see [`release_on_panic`](crate::release_on_panic).
+    /// drops the future of this method, for example by [`JoinHandle::abort`](tokio::task::JoinHandle::abort), the
+    /// elector drops the work. It then gives the Lease up in its own task. Before the program exits, it must then wait
+    /// for [`Leadership::ended`]. Where panics abort the process, see [`release_on_panic`](crate::release_on_panic).
     ///
     /// # Errors
     /// Fails if the elector's task panicked or was aborted.

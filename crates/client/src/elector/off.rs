@@ -1,7 +1,7 @@
 //! An election that is switched off: this process leads from its start to its shutdown, without any request.
 //!
-//! Functions, terms, handles and gates behave as usual. Number and token count the terms of this process from 1. They
-//! are not comparable with the numbers and tokens of a Lease.
+//! Functions, terms, handles and gates behave as usual. The number and the token of a term count the terms of this
+//! process from 1. They are not comparable with the numbers and tokens of a Lease.
 
 use std::sync::Arc;
 use std::time::Duration;

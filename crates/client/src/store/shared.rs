@@ -1,4 +1,4 @@
-//! Many elections of one process, at the cost of one.
+//! Many elections in one process, at the cost of one.
 //!
 //! A sharded component stands for hundreds of Leases. With separate electors, the API server would serve two watches
 //! for each of them. Electors built from one [`Elections`] share one watch of each kind, whose events are routed by

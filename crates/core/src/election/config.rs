@@ -20,8 +20,8 @@ pub struct Config {
     /// How long a candidate without an owner may go without a proof of life before the controller pings it. If it does
     /// not answer, the controller deletes it after the same time again. Upstream's `leaseCandidateValidDuration`.
     pub validity: Duration,
-    /// How long a Lease without a holder waits for further candidates after the first has appeared, so that replicas
-    /// that start together take part in one election. Zero disables the wait.
+    /// How long a Lease without a holder waits for more candidates after the first one has appeared. So replicas that
+    /// start together take part in one election. Zero disables the wait.
     pub settling: Duration,
     /// The longest time between two decisions about a Lease, and between two reads of one that the watch does not show.
     /// Upstream's `defaultRequeueInterval`.

@@ -49,7 +49,7 @@ pub enum Doubt {
     EarlierHolder,
 }
 
-/// What an election knows of a holder that may be silent. It starts over with every term.
+/// What an election knows about a holder that may be silent. It starts over with every term.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct HolderWatch {
     /// When the holder last renewed, or its term began. `None` after the first observed record, which may be old.

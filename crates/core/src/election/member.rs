@@ -1,7 +1,7 @@
-//! What an election knows of one candidate: its newest version, and the proofs that it is live.
+//! What an election knows about one candidate: its newest version, and the proofs that it is live.
 //!
-//! A timestamp's age never proves life. Proof is a changed `renewTime` in a version newer than that of the ping, or a
-//! renewal of the Lease as its holder. The first observation of a candidate proves nothing.
+//! The age of a timestamp never proves that a candidate is live. Proof is a changed `renewTime` in a version newer than
+//! that of the ping, or a renewal of the Lease as its holder. The first observation of a candidate proves nothing.
 
 mod claim;
 

@@ -1,7 +1,7 @@
-//! How long an elector sends no request to a failing server.
+//! For how long an elector sends no requests to a failing server.
 //!
-//! An overloaded server still processes requests that their senders have given up. If every elector retries as soon as
-//! it gives up, the server never recovers. So an elector that does not lead pauses after consecutive failures, twice as
+//! An overloaded server still processes requests whose senders have given up. If every elector retries as soon as it
+//! gives up, the server never recovers. So an elector that does not lead pauses after consecutive failures, twice as
 //! long each time. It continues as soon as anything arrives from the server, even a watch event. A single failure
 //! causes no pause. A holder does not pause, because its deadline is near.
 

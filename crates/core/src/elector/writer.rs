@@ -81,8 +81,8 @@ impl Writer {
         self.has_conflict
     }
 
-    /// A write met a conflict. After too many in a row, the next write waits until `retry_at`, even if a version that was
-    /// observed before the answer has allowed an earlier one.
+    /// A write met a conflict. After too many in a row, the next write waits until `retry_at`. This holds even if a
+    /// version that was observed before the answer has allowed an earlier write.
     pub(super) const fn observe_conflict(&mut self, retry_at: Moment) {
         self.conflicts = self.conflicts.saturating_add(1);
         self.has_conflict = true;

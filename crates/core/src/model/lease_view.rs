@@ -1,6 +1,6 @@
 //! What one process knows about a Lease, and when that Lease is free.
 //!
-//! The controller, the elector and the fallback have this one view. If two of them had different rules, one could grant
+//! The controller, the elector and the fallback all use this view. If two of them had different rules, one could grant
 //! or claim a Lease that a holder still relies on.
 //!
 //! **Which observations count.** An observation is a version of the Lease, or an answer that there is none. A watch may

@@ -21,7 +21,7 @@
 //!   holder. To be safe, it counts the SECONDS until the next claim.
 //! - A held Lease may be deleted and created again. A watcher that first observes the new Lease can learn about the old
 //!   one only from the candidates. While a candidate's status says that it holds the Lease, an empty record without the
-//!   session annotation counts as held for at least as long as a missing Lease would.
+//!   session annotation counts as held. It counts for at least as long as a missing Lease would.
 //! - A holder that is proven dead relies on nothing. The proof counts only while no other process can rely on the
 //!   record. Therefore, the record must have been free, open or expired before this session, or this session must have
 //!   renewed it. Otherwise a client that edits the holder's name could end the wait for the true holder.

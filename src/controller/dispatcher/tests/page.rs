@@ -11,7 +11,7 @@ use super::*;
 async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forgotten() {
     let (mut dispatcher, page) = (dispatcher(true), Page::new());
     dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
-    // Whether anything is to be published within a second, and not at once.
+    // Whether the dispatcher publishes something within a second, and not at once.
     let publish = async |dispatcher: &mut Dispatcher| {
         let (at_once, later) = {
             let mut due = pin!(dispatcher.publication.as_ref().map(Publication::due).unwrap());

@@ -1,4 +1,4 @@
-//! The messages of a status' conditions.
+//! The messages of the conditions in a status.
 //!
 //! They are a function of the recorded status, so the messages alone never cause a write.
 

@@ -1,4 +1,4 @@
-//! Shortens the texts of other writers for a message.
+//! Shortens texts from other writers, for use in a message.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Leases that are left to other electors, because elections are paused or the strategy is not ours.
+//! Leases on which this controller elects nobody, because elections are paused or the strategy is a third party's.
 
 use crate::election::ballot::{Ballot, BallotPurpose};
 use crate::election::builder::DecisionBuilder;

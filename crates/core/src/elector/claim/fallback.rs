@@ -9,12 +9,12 @@
 //! Signs of life are compared with the newest one of the same list, never with a clock. So every elector that reads the
 //! same list gets the same order. A candidate with a wrong clock is misplaced, or misplaces the others, by at most 5 s.
 //!
-//! An elector does not claim the Lease if the candidates ask for a strategy other than ours or disagree on one, or if
-//! its own candidate is not admissible. The fallback pings no candidate. So only the age of its last sign of life
-//! distinguishes a dead dissenter from a live one. A candidate determines the strategy only while it is valid: for half
-//! an hour after its last sign of life. After that time, Kubernetes deletes a candidate. Electors that cannot agree
-//! renew their candidates before each list, so the validity of a dead dissenter does end. If a candidate's clock is
-//! ahead by half an hour, the others have no say in the strategy.
+//! An elector does not claim the Lease if its own candidate is not admissible. Neither does it claim the Lease if the
+//! candidates ask for a third party's strategy, or disagree on the strategy. The fallback pings no candidate. So only
+//! the age of its last sign of life distinguishes a dead dissenter from a live one. A candidate determines the strategy
+//! only while it is valid: for half an hour after its last sign of life. After that time, Kubernetes deletes a
+//! candidate. Electors that cannot agree renew their candidates before each list, so the validity of a dead dissenter
+//! does end. If a candidate's clock is ahead by half an hour, the others have no say in the strategy.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// When to list the candidates again if they did not agree.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What an elector knows of controllers and of the other candidates.
+/// What an elector knows about controllers and about the other candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::elector) struct Fallback {
     /// The wait for a controller is over, and none was observed since.

@@ -5,13 +5,13 @@
 //! nothing deposes a holder. The rule that must hold: every hand-over requested here goes from a lower key to a higher
 //! one. So electors never pass the Lease in a circle, and the elector with the highest key gets it in the end.
 //!
-//! - Only keys known on both sides count. There is no reason to ask if a source has not synced, an annotation does not
-//!   parse, the holder has no key, or the keys are equal.
+//! - Only keys known on both sides count. The elector does not ask if its key is not known yet, the holder has no key
+//!   or one that does not parse, or the keys are equal.
 //! - Only the holder of a Hustings session is asked. No other holder would hand over, and an open Lease is already
 //!   changing hands.
 //! - The elector does not replace another preferred holder, because it does not know that elector's key. The preferred
-//!   holder takes up the Lease, shows its key, and is asked in turn. If the preferred holder has died, this costs the
-//!   5 s of a hand-over that nobody takes up.
+//!   holder takes up the Lease, shows its key, and the elector asks it in turn. If the preferred holder has died, this
+//!   costs the 5 s of a hand-over that nobody takes up.
 //! - A term of the holder gets at most one request per lease duration, whatever happens to the write. So the elector
 //!   does not fight a server that rejects the write, or a client that removes the request. A conflict does not count,
 //!   because the Lease has changed.
