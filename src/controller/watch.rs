@@ -112,8 +112,8 @@ impl<K: Watched> Watch<K> {
                     K::removed(key)
                 }
                 Err(error) => {
-                    let code = reporter.report::<K>(&error);
-                    if !K::OPTIONAL || code.is_none() {
+                    let is_refused = reporter.report::<K>(&error);
+                    if !K::OPTIONAL || !is_refused {
                         continue;
                     }
                     // Elections do not wait for objects that the server refuses to list.
@@ -216,9 +216,8 @@ impl Reporter {
         gauge.dec_by(i64::try_from(before.saturating_sub(now)).unwrap_or(i64::MAX));
     }
 
-    /// Reports a failure. Returns the code with which the server refuses to list or watch; `None` if it did not answer,
-    /// or if only the version was too old.
-    fn report<K: Watched>(&self, error: &watcher::Error) -> Option<u16> {
+    /// Reports a failure. Returns whether the server refuses to list or watch, so that a retry does not help.
+    fn report<K: Watched>(&self, error: &watcher::Error) -> bool {
         self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
         let status = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -230,8 +229,8 @@ impl Reporter {
         let message = match code {
             403 => format!("not allowed: grant the verbs list and watch on {} in {}", K::NAME, self.scope),
             404 => format!("the resource {} is not known to the server", K::NAME),
-            // The version is too old. The next list solves that, so elections still wait for it.
-            410 => return None,
+            // The version is too old. The next list solves that.
+            410 => return false,
             // kube prints the whole status, so format the error here.
             _ => status.map_or_else(|| error.to_string(), |status| format!("{} ({code})", status.message)),
         };
@@ -245,7 +244,8 @@ impl Reporter {
         if is_new {
             tracing::warn!(resource = K::NAME, scope = %self.scope, reason = message, "cannot list and watch");
         }
-        status.map(|status| status.code)
+        // A server that is overloaded or starting may answer the next request.
+        !matches!(code, 0 | 408 | 429 | 503 | 504)
     }
 }
 

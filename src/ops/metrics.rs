@@ -155,7 +155,11 @@ impl Metrics {
             "Hand-overs from a holder to its preferred holder, counted by the leading controller",
             self.hand_overs.clone(),
         );
-        registry.register("pings", "Pings of candidates, by the API of the candidate", self.pings.clone());
+        registry.register(
+            "pings",
+            "Pings of candidates and withdrawals of pings, by the API of the candidate",
+            self.pings.clone(),
+        );
         registry.register(
             "acks",
             "Answers to pings, counted by the leading controller, by the API of the candidate",

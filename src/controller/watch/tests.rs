@@ -305,11 +305,14 @@ async fn a_discovery_without_an_answer_ends_and_is_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn elections_wait_for_native_candidates_while_a_list_starts_over() {
+async fn elections_wait_for_native_candidates_while_a_list_starts_over_or_the_server_is_overloaded() {
     let mut first_page = list(&["a"]);
     first_page.1["metadata"]["continue"] = json!("expired");
-    let served = discovery(&["leasecandidates"]);
-    let answers = [served.clone(), first_page, status(410), served, list(&["a", "b"]), status(410)];
+    let mut answers = vec![discovery(&["leasecandidates"]), first_page];
+    for code in [410, 429, 503] {
+        answers.extend([status(code), discovery(&["leasecandidates"])]);
+    }
+    answers.extend([list(&["a", "b"]), status(410)]);
     let (mut events, ..) = start_native(server(&answers));
     let mut reported = Vec::new();
     while reported.last().is_none_or(|last| last != "listed") {

@@ -32,8 +32,8 @@ tokio::task_local! {
 /// stop all other work first, as at a shutdown. If that takes longer than `limit`, the process aborts before the
 /// release, and the Lease expires.
 ///
-/// The electors need another thread for that. On a current-thread runtime the hook does not wait, and the Lease
-/// expires.
+/// The electors need another thread for that. On a current-thread runtime the hook does not wait, and in a
+/// [`LocalSet`](tokio::task::LocalSet) the process aborts at once. The Lease then expires.
 ///
 /// The hook does not know whether the program catches the panic. Where panics unwind, a function that panics would end
 /// the whole election, so install the hook only where panics abort:
