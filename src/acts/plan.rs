@@ -93,8 +93,8 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
             }
             write.transfer = Set::To(to.clone());
             match to {
-                Transfer::Any => "the holder is to hand over to the best other candidate".to_owned(),
-                Transfer::To(name) => format!("the holder is to hand over to {name}"),
+                Transfer::Any => "the holder is asked to hand over to the best other candidate".to_owned(),
+                Transfer::To(name) => format!("the holder is asked to hand over to {name}"),
             }
         }
         LeaseAct::Pin { candidate, end } => {

@@ -21,6 +21,12 @@ struct Work {
 
 /// Stands until the sidecar is stopped.
 pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_delay: Duration) -> anyhow::Result<()> {
+    if sidecar.candidacy.leader_elect && handover_delay.is_zero() {
+        tracing::warn!(
+            "--handover-delay is 0s: at a hand-over another replica may lead before the program has stopped. Set it to \
+             at least the time between two queries plus the time that the program takes to stop"
+        );
+    }
     let elector = sidecar.elector(&sidecar.shutdown)?;
     let leadership = elector.leadership();
     let updates = Arc::new(Updates::new(leadership.clone(), sidecar.shutdown.clone()));

@@ -43,6 +43,15 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
     let summary = prometheus.fires("HustingsLeaseUnheld", Some((&world.namespace, "lonely"))).await;
     assert!(summary.starts_with(&format!("Lease {}/lonely has had no holder for ", world.namespace)), "{summary}");
     prometheus.until_it_has(r#"hustings_leases{state="no-candidate"} == 1"#).await;
+
+    // A pause without an end, which somebody has forgotten.
+    let pause = |reason: Option<&str>| json!({ "metadata": { "annotations": { "hustings.io/hold": reason } } });
+    world.patch_lease("lonely", pause(Some("works"))).await;
+    let summary = prometheus.fires("HustingsLeaseOnHold", None).await;
+    assert_eq!(summary, "1 Leases have had no holder for an hour, because their elections are on hold");
+    prometheus.resolves("HustingsLeaseUnheld").await;
+    world.patch_lease("lonely", pause(None)).await;
+    prometheus.resolves("HustingsLeaseOnHold").await;
     let _lonely = Peer::live(&world, "lonely", "lonely-0");
     prometheus.resolves("HustingsLeaseUnheld").await;
 
