@@ -104,8 +104,11 @@ async fn a_request_without_a_slot_in_time_fails_and_is_not_sent() {
     tokio::time::sleep(Duration::from_millis(2)).await;
     let sent = received.load(Ordering::SeqCst);
     let (key, actions, current) = pings("n", 1);
-    let outcomes = tokio::time::timeout(2 * SLOT_TIMEOUT, executor.carry_out(key, actions, current)).await.unwrap();
+    let carried_out = executor.clone().carry_out(key, actions, current);
+    let outcomes = tokio::time::timeout(2 * SLOT_TIMEOUT, carried_out).await.unwrap();
     assert!(matches!(&outcomes[..], [Observation::Failed { .. }]), "{outcomes:?}");
+    let (_, answer) = executor.send(&LeaseKey::new("n", "l"), &Request::read_lease("l")).await;
+    assert!(matches!(answer, Err(Failure::NotSent(SLOT_TIMEOUT))), "its outcome is known: {answer:?}");
     assert_eq!(received.load(Ordering::SeqCst), sent, "it was not sent");
 }
 
