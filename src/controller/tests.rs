@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use hustings_client::testing::TokioClock;
 use hustings_core::model::{Moment, WireTime};
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -30,12 +31,13 @@ struct Running {
     server: Shared,
     health: Health,
     metrics: Metrics,
+    registry: Registry,
     stop: CancellationToken,
     elected: JoinHandle<anyhow::Result<()>>,
 }
 
 fn start(server: Shared, flags: &str, clock: Arc<dyn hustings_client::clock::Clock>) -> Running {
-    let (health, metrics, stop) = (Health::new(), Metrics::new().0, CancellationToken::new());
+    let (health, (metrics, registry), stop) = (Health::new(), Metrics::new(), CancellationToken::new());
     let gated = client(&server, true);
     let surroundings = Surroundings {
         identity: "hustings-0".to_owned(),
@@ -50,7 +52,7 @@ fn start(server: Shared, flags: &str, clock: Arc<dyn hustings_client::clock::Clo
     };
     let (config, stopped) = (config_of(flags).unwrap(), stop.clone());
     let elected = tokio::spawn(async move { elect(&config, surroundings, stopped).await });
-    Running { server, health, metrics, stop, elected }
+    Running { server, health, metrics, registry, stop, elected }
 }
 
 impl Running {
@@ -172,13 +174,14 @@ async fn only_a_stand_in_takes_the_lease_of_kubernetes_controller_and_through_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_own_lease_has_its_own_namespace_and_durations_and_no_election() {
-    let flags = "--leader-elect-resource-namespace=other --leader-elect-lease-duration=40s \
+async fn the_own_lease_has_the_name_and_the_durations_of_the_flags_and_no_election() {
+    let flags = "--leader-elect-resource-namespace=other --leader-elect-resource-name=own \
+        --leader-elect-lease-duration=40s \
         --leader-elect-renew-deadline=30s --leader-elect-retry-period=10s";
     let server = server();
-    add_candidate(&server, "other", "hustings-controller");
+    add_candidate(&server, "other", "own");
     let running = start(server, flags, TokioClock::shared());
-    let own = "/apis/coordination.k8s.io/v1/namespaces/other/leases/hustings-controller";
+    let own = "/apis/coordination.k8s.io/v1/namespaces/other/leases/own";
     running.wait_for_holder(own, "hustings-0").await;
     running.wait_for_holder(WEB, "a").await;
     sleep(LONG).await;
@@ -267,4 +270,17 @@ fn the_page_is_for_this_machine_unless_the_flag_says_otherwise() {
     ] {
         assert_eq!(hosts_of_page(ui, address.parse().unwrap()), expected, "{ui:?} {address}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_elects_in_each_namespace_of_the_flag_and_measures_its_own_lease() {
+    let server = server();
+    add_candidate(&server, "m", "web");
+    let running = start(server, "--watch-namespaces=n,m", TokioClock::shared());
+    running.wait_for_holder(WEB, "a").await;
+    running.wait_for_holder(&WEB.replace("/n/", "/m/"), "a").await;
+    assert_eq!(running.failing(), [] as [String; 0]);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &running.registry).unwrap();
+    assert!(text.contains(r#"lease_held{lease="n/hustings-controller"} 1"#), "{text}");
 }

@@ -120,6 +120,7 @@ async fn reads_of_all_leases_share_one_limit_and_bypass_the_cache() {
         move |request: http::Request<Body>| {
             received.lock().unwrap().push(tokio::time::Instant::now());
             assert_eq!(request.uri().query(), None, "a read of a cache");
+            assert!(matches!(request.uri().path(), "/api/v1/namespaces/n/pods/a" | "/api/v1/nodes/n1"));
             let missing =
                 json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 }).to_string();
             async move {
