@@ -33,6 +33,7 @@ mod statuses;
 mod watch;
 mod watched;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -84,10 +85,9 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "the admin server listens");
     let mut router = admin::router(health.clone(), Arc::new(registry));
-    let is_loopback = address.ip().is_loopback();
-    let page = config.ui.unwrap_or(is_loopback).then(Page::new);
-    if let Some(page) = &page {
-        let hosts = if is_loopback { Hosts::Loopback } else { Hosts::Any };
+    let hosts = hosts_of_page(config.ui, address.ip());
+    let page = hosts.map(|_| Page::new());
+    if let (Some(page), Some(hosts)) = (&page, hosts) {
         router = router.merge(page.router(hosts, stop.clone()));
         tracing::info!(url = format!("http://{address}/ui/"), "the admin server serves the page");
     }
@@ -206,6 +206,12 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
 /// The CustomResourceDefinitions as YAML. A test generates the file.
 pub const CRDS: &str = include_str!("../crds/leasecandidates.yaml");
 
+/// The values of the header `Host` for which the page is served; `None` if it is not served.
+fn hosts_of_page(ui: Option<bool>, address: IpAddr) -> Option<Hosts> {
+    let is_loopback = address.is_loopback();
+    ui.unwrap_or(is_loopback).then_some(if is_loopback { Hosts::Loopback } else { Hosts::Any })
+}
+
 /// The name of the pod. Outside a pod, it is the host name with a random suffix, so that it is unique.
 fn identity() -> String {
     variable("POD_NAME").unwrap_or_else(|| {
@@ -213,3 +219,6 @@ fn identity() -> String {
         format!("{host}_{:016x}", rand::random::<u64>())
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,5 +113,7 @@ mod tests {
         let election::Config { settling, validity, evidence, .. } = config.election();
         assert_eq!((settling, validity), (Duration::from_secs(3), Duration::from_mins(7)));
         assert!(evidence.pods && evidence.nodes);
+        let evidence = controller("--evidence-pods").unwrap().election().evidence;
+        assert!(evidence.pods && !evidence.nodes, "a controller may read no Node");
     }
 }

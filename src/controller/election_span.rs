@@ -105,8 +105,12 @@ fn export(now: Now, lasted: Duration, attributes: Vec<KeyValue>, candidates: &[C
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::election::{Choice, Event as Report, Timer, Unheld};
-    use hustings_core::model::{CandidateKey, LeaseRecord, LeaseWrite, Purpose, WireTime};
+    use std::sync::{Arc, Mutex};
+
+    use hustings_core::election::{Choice, Event as Report, Reason, Timer, Unheld};
+    use hustings_core::model::{CandidateKey, CandidateState, LeaseRecord, LeaseWrite, Purpose, WireTime};
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 
     use super::*;
 
@@ -165,6 +169,70 @@ mod tests {
         assert_eq!(follow(&mut span, 5, held("a", None, true), None), (None, false), "it was withdrawn");
         assert_eq!(follow(&mut span, 6, held("a", Some("b"), true), None), (Some((6, "hand-over")), false));
         assert_eq!(follow(&mut span, 7, held("b", None, true), None), (None, false), "it is exported");
+    }
+
+    /// The spans that were exported.
+    #[derive(Clone, Debug, Default)]
+    struct Spans(Arc<Mutex<Vec<SpanData>>>);
+
+    impl SpanExporter for Spans {
+        async fn export(&self, spans: Vec<SpanData>) -> OTelSdkResult {
+            self.0.lock().unwrap().extend(spans);
+            Ok(())
+        }
+    }
+
+    /// The attributes as `KEY=VALUE`, without `hustings.`.
+    fn shown(attributes: &[KeyValue]) -> Vec<String> {
+        let shown = |pair: &KeyValue| format!("{}={}", pair.key.as_str().replace("hustings.", ""), pair.value);
+        attributes.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_span_shows_how_long_the_election_took_and_why_each_candidate_leads_or_does_not() {
+        let spans = Spans::default();
+        global::set_tracer_provider(SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build());
+        let verdict = |number: usize| CandidateVerdict {
+            candidate: CandidateKey::hustings(&format!("c{number}")),
+            rank: Some(number),
+            state: CandidateState::Standby,
+            reason: Reason::Leads,
+            responsive: None,
+            unresponsive_since: None,
+            damping_count: 0,
+            damped_until: None,
+            forfeited: false,
+        };
+        let (mut span, key) = (ElectionSpan::default(), LeaseKey::new("of-span", "web"));
+        let at = |second: i64| Moment::from_micros(second * 1_000_000);
+        let unheld = || LeaseVerdict::Unheld { since: at(12), cause: Unheld::Lapsed };
+        for (second, lease) in
+            [(5, held("c1", None, true)), (12, unheld()), (13, unheld()), (15, held("c1", None, true)), (16, unheld())]
+        {
+            let candidates = (1..=CANDIDATES + 1).map(verdict).collect();
+            let decision = Decision { actions: vec![], deadline: at(99), timer: Timer::Requeue, lease, candidates };
+            let wall = WireTime::from_micros((1000 + second) * 1_000_000);
+            span.follow(Now { moment: at(second), wall }, &key, 7, &decision);
+        }
+        let spans = spans.0.lock().unwrap().clone();
+        // Other tests export spans, too.
+        let is_own = |span: &&SpanData| shown(&span.attributes)[0] == "k8s.namespace.name=of-span";
+        let own: Vec<_> = spans.iter().filter(is_own).collect();
+        let [exported] = own[..] else { panic!("{own:?}") };
+        let attributes = [
+            "k8s.namespace.name=of-span",
+            "lease=web",
+            "cause=lapsed",
+            "holder=c1",
+            "transitions=7",
+            "former_holder=c1",
+        ];
+        assert_eq!(shown(&exported.attributes), attributes);
+        let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert_eq!((seconds(exported.start_time), seconds(exported.end_time)), (1012, 1015));
+        let events = &exported.events.events;
+        let expected = ["candidate=c1", "kind=hustings", "state=Standby", "reason=Holds the Lease.", "rank=1"];
+        assert_eq!((events.len(), shown(&events[0].attributes)), (CANDIDATES, expected.map(str::to_owned).into()));
     }
 
     #[test]

@@ -69,3 +69,22 @@ impl fmt::Display for LeaseKey {
         self.0.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn an_object_without_a_name_or_without_a_namespace_has_no_key() {
+        let key = |namespace: Option<&str>, name: Option<&str>| {
+            let [namespace, name] = [namespace, name].map(|text| text.map(str::to_owned));
+            let metadata = ObjectMeta { namespace, name, ..ObjectMeta::default() };
+            ObjectKey::of(&Pod { metadata, ..Pod::default() }).map(|key| key.to_string())
+        };
+        assert_eq!(key(Some("n"), Some("a")).as_deref(), Some("n/a"));
+        assert_eq!((key(None, Some("a")), key(Some("n"), None)), (None, None));
+    }
+}

@@ -237,7 +237,11 @@ mod tests {
             32,
             "a request that was answered in time does not end the hanging"
         );
-        tokio::time::advance(REMEMBERED).await;
+        tokio::time::advance(REMEMBERED / 2).await;
+        hang(&namespaces[0]).await;
+        tokio::time::advance(REMEMBERED / 2).await;
+        assert_eq!(fill(&slots, &namespaces[0]).len(), 32, "it hung again meanwhile");
+        tokio::time::advance(REMEMBERED / 2).await;
         assert_eq!(fill(&slots, &namespaces[0]).len(), 48);
         hang(&namespaces[0]).await;
         tokio::time::advance(REMEMBERED).await;

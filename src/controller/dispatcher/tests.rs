@@ -339,3 +339,20 @@ fn no_deadline_makes_a_busy_loop_or_a_pause_longer_than_the_requeue_period() {
     let [shortest, second, longest] = [SHORTEST_PAUSE, Duration::from_secs(1), Duration::from_secs(5)];
     assert_eq!(pauses, [shortest, shortest, shortest, second, longest, longest]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_is_made_as_soon_as_the_lease_expires() {
+    let mut dispatcher = dispatcher(true);
+    dispatcher.parts.clock = hustings_client::testing::TokioClock::shared();
+    let clock = Arc::clone(&dispatcher.parts.clock);
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
+    list_all(&mut dispatcher);
+    // A decision every 5 s would come 2 s late.
+    tokio::time::sleep(2 * TICK).await;
+    let expired_at = Moment::from_micros(15_000_000);
+    while clock.now() < expired_at {
+        decide_next(&mut dispatcher).await;
+    }
+    assert!(clock.now().since(expired_at) <= 2 * SHORTEST_PAUSE, "{:?}", clock.now());
+}

@@ -1,8 +1,8 @@
 //! Tests of the metrics and events of one Lease.
 
 use hustings_client::api::ReadCandidate;
-use hustings_core::election::{Reason, Unheld};
-use hustings_core::model::{History, RecordedStatus, SessionMark};
+use hustings_core::election::{EvidenceConfig, Reason, Unheld};
+use hustings_core::model::{ContainerEnd, History, PodRecord, RecordedStatus, SessionMark};
 use serde_json::json;
 
 use super::*;
@@ -329,4 +329,67 @@ fn a_decision_that_finds_no_candidate_counts_once_as_an_election_without_a_resul
         (lease.state(), lease.sample(at(20).moment).map(|sample| sample.held)),
         (LeaseState::NoCandidate, Some(false))
     );
+}
+
+#[test]
+fn the_silence_before_evidence_of_a_death_is_measured_once() {
+    let (metrics, registry) = Metrics::new();
+    let evidence = EvidenceConfig { pods: true, ..EvidenceConfig::default() };
+    let config = election::Config { evidence, ..election::Config::default() };
+    let mut lease = ElectedLease::new(&config, LeaseKey::new("n", "l"), false);
+    let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "p" });
+    let metadata = json!({ "name": "a", "namespace": "n", "uid": "u", "ownerReferences": [owner] });
+    let spec = json!({ "leaseName": "l", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
+    lease.observe_candidate(
+        at(0),
+        ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).into(),
+        None,
+    );
+    for seconds in [0, 2] {
+        let times = (Some(at(0).wall), Some(at(seconds).wall));
+        let record = LeaseRecord {
+            acquire_time: times.0,
+            renew_time: times.1,
+            ..lease_of("a", Some("p.c.n.1/1/15"), 2 + u64::try_from(seconds).unwrap())
+        };
+        lease.observe(at(seconds), Observation::Lease { record, source: Source::Watch }, None);
+    }
+    lease.decide(at(6), &metrics);
+    let end = ContainerEnd { container: "c".to_owned(), finished_at: Some(at(3).wall), reason: String::new() };
+    let pod = PodRecord { uid: "p".to_owned(), ends: vec![end], ..PodRecord::default() };
+    lease.observe(at(6), Observation::Pod { record: Some(pod) }, None);
+    for seconds in [6, 7] {
+        lease.decide(at(seconds), &metrics);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let sum = r#"hustings_evidence_silence_seconds_sum{cause="container-terminated"} 4.0"#;
+        assert!(text.lines().any(|line| line == sum), "{text}");
+    }
+}
+
+#[test]
+fn a_term_that_begins_in_a_recreated_lease_is_reported_on_the_new_one() {
+    let mut lease = elected_lease();
+    let of = |uid: &str, holder: &str, token, version| LeaseRecord {
+        uid: uid.to_owned(),
+        token: Some(token),
+        ..lease_of(holder, Some("s/1/15"), version)
+    };
+    let began = [of("old", "a", 1, 2), of("new", "b", 2, 3)].map(|record| {
+        let change = lease.observe(at(1), Observation::Lease { record, source: Source::Watch }, None);
+        change.began.map(|term| (term.lease_uid, term.holder.name.to_string()))
+    });
+    assert_eq!(began, [None, Some(("new".to_owned(), "b".to_owned()))]);
+}
+
+#[test]
+fn a_sample_shows_how_long_the_holder_has_been_asked_to_hand_over() {
+    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    for (version, preferred_holder) in [(2, None), (3, Some("b".to_owned()))] {
+        let record = LeaseRecord { preferred_holder, ..lease_of("a", Some("s/1/15"), version) };
+        lease.observe(at(10), Observation::Lease { record, source: Source::Watch }, None);
+    }
+    lease.decide(at(10), &metrics);
+    let sample = lease.sample(at(13).moment).unwrap();
+    assert_eq!((sample.preferred.as_secs(), sample.unheld.as_secs()), (3, 0));
 }

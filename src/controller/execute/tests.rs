@@ -104,8 +104,11 @@ async fn a_request_without_a_slot_in_time_fails_and_is_not_sent() {
     tokio::time::sleep(Duration::from_millis(2)).await;
     let sent = received.load(Ordering::SeqCst);
     let (key, actions, current) = pings("n", 1);
-    let outcomes = tokio::time::timeout(2 * SLOT_TIMEOUT, executor.carry_out(key, actions, current)).await.unwrap();
+    let carried_out = executor.clone().carry_out(key, actions, current);
+    let outcomes = tokio::time::timeout(2 * SLOT_TIMEOUT, carried_out).await.unwrap();
     assert!(matches!(&outcomes[..], [Observation::Failed { .. }]), "{outcomes:?}");
+    let (_, answer) = executor.send(&LeaseKey::new("n", "l"), &Request::read_lease("l")).await;
+    assert!(matches!(answer, Err(Failure::NotSent(SLOT_TIMEOUT))), "its outcome is known: {answer:?}");
     assert_eq!(received.load(Ordering::SeqCst), sent, "it was not sent");
 }
 
@@ -206,7 +209,7 @@ async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
     tokio::spawn(publishing);
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
     let executor = Executor::new(store, client, clock, publisher, metrics.clone());
-    let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
+    let current = LeaseRecord { uid: "before".to_owned(), resource_version: 1, ..LeaseRecord::default() };
     let write = LeaseWrite { preferred_holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &current) };
     let (candidate, criterion) = (CandidateKey::hustings("a"), Some(Criterion::Priority));
     let preferred = Event::Preferred { holder: "b".into(), candidate, criterion, asked_by: None };
@@ -225,8 +228,11 @@ async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     let received = received.lock().unwrap();
     let events = received.iter().filter(|(path, _)| path.contains("/events"));
-    let reasons: BTreeSet<_> = events.map(|(_, event)| event["reason"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(reasons, ["HandOverAsked", "NoLiveCandidate"].map(str::to_owned).into());
+    let shown = |(_, event): &(String, Value)| {
+        [&event["reason"], &event["regarding"]["uid"]].map(|text| text.as_str().unwrap_or_default().to_owned())
+    };
+    let expected = [["HandOverAsked", "u"], ["NoLiveCandidate", "before"]].map(|event| event.map(str::to_owned));
+    assert_eq!(events.map(shown).collect::<BTreeSet<_>>(), expected.into());
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,4 +317,29 @@ async fn a_status_is_conditional_on_the_uid_and_keeps_the_times_of_its_condition
     assert!(path.ends_with("/namespaces/n/leasecandidates/a/status"), "{path}");
     assert_eq!(body["metadata"], json!({ "uid": "u" }));
     assert_eq!(body["status"]["conditions"][2]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_after_a_conflict_takes_a_slot_too() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn({
+        let reads = Arc::clone(&reads);
+        move |request: http::Request<Body>| {
+            let is_read = request.method() == Method::GET;
+            reads.fetch_add(usize::from(is_read), Ordering::SeqCst);
+            async move {
+                if is_read {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(Response::builder().status(409).body(Body::empty()).unwrap())
+            }
+        }
+    });
+    let executor = executor_over(Client::new(service, "n"));
+    for _ in 0..1000 {
+        spawn(&executor, withdraw());
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let reads = reads.load(Ordering::SeqCst);
+    assert!((1..=CONCURRENT_REQUESTS / 2).contains(&reads), "{reads} reads of one namespace hang");
 }

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use http::{Method, Request, Response};
-use hustings_client::testing::TokioClock;
+use hustings_client::Elector;
+use hustings_client::testing::{MemoryStore, TokioClock};
 use kube::client::Body;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -68,6 +69,7 @@ fn client(server: &Shared, is_gated: bool) -> Client {
         let server = Arc::clone(&server);
         async move {
             let method = request.method().clone();
+            assert_eq!(request.uri().query().unwrap_or_default(), "", "a read of a cache");
             let body = request.into_body().collect_bytes().await.unwrap();
             let patch = serde_json::from_slice(&body).unwrap_or_default();
             if server.lock().unwrap().hangs {
@@ -94,6 +96,10 @@ fn client(server: &Shared, is_gated: bool) -> Client {
 
 /// Starts a stand-in that leads. Returns its server, whether it elects, and where it reports.
 fn start() -> (Shared, watch::Receiver<bool>, Health, Metrics) {
+    start_with(Leading::Always)
+}
+
+fn start_with(leading: Leading) -> (Shared, watch::Receiver<bool>, Health, Metrics) {
     let server = Shared::default();
     server.lock().unwrap().store(json!({
         "metadata": { "name": LEASE, "namespace": NAMESPACE, "uid": "u" },
@@ -103,7 +109,7 @@ fn start() -> (Shared, watch::Receiver<bool>, Health, Metrics) {
     let (health, metrics) = (Health::new(), Metrics::new().0);
     let watch = NativeWatch::new(
         (controller, true),
-        Leading::Always,
+        leading,
         (client(&server, false), client(&server, true)),
         TokioClock::shared(),
         (health.check("native"), metrics.clone()),
@@ -191,6 +197,16 @@ async fn the_right_to_elect_counts_from_the_sending_of_the_last_renewal() {
     // The end is noticed at the next check, after a write that is rejected.
     let expected = Duration::from_secs(45)..Duration::from_secs(45) + Duration::from_secs(4);
     assert!(expected.contains(&lasted), "{lasted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_no_longer_leads_gives_up_the_right_to_elect() {
+    let store = MemoryStore::new();
+    let campaign = Elector::in_memory(&store, "n", "own").identity("a").direct().build().unwrap().start();
+    let (_server, mut elects, ..) = start_with(Leading::Holding(campaign.leadership()));
+    timeout(Duration::from_mins(1), elects.wait_for(|elects| *elects)).await.expect("it stands in").unwrap();
+    campaign.abort();
+    timeout(PERIOD, elects.wait_for(|elects| !*elects)).await.expect("at once").unwrap();
 }
 
 #[test]

@@ -27,11 +27,11 @@ fn server(answer: fn(&Value) -> Value) -> (Client, Reviewed) {
                 let mut review: Value = serde_json::from_slice(&body).unwrap();
                 let attributes = review["spec"]["resourceAttributes"].clone();
                 let status = answer(&attributes);
+                reviewed.lock().unwrap().push(attributes);
                 if status == json!("never") {
                     std::future::pending::<()>().await;
                 }
                 review["status"] = status;
-                reviewed.lock().unwrap().push(attributes);
                 Ok::<_, Infallible>(Response::new(Body::from(review.to_string().into_bytes())))
             }
         }
@@ -145,6 +145,16 @@ async fn a_review_without_an_answer_fails_and_leaves_the_permissions_unknown() {
     let began = Instant::now();
     assert_eq!(missing(&client, &Subject::Own, &requirements()).await, Err("no answer within 5 s".to_owned()));
     assert!(began.elapsed() < 2 * TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_fails_is_repeated_soon() {
+    let (client, reviewed) = server(|_| json!("never"));
+    let health = Health::new();
+    tokio::spawn(watch(client, requirements(), Arc::default(), health.check("permissions")));
+    tokio::time::sleep(5 * (TIMEOUT + PAUSE_WHILE_MISSING)).await;
+    assert!((5..=6).contains(&reviewed.lock().unwrap().len()));
+    assert!(!health.readiness().ready, "no result is known");
 }
 
 #[tokio::test(start_paused = true)]

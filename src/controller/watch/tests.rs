@@ -78,8 +78,27 @@ async fn an_object_of_a_list_that_failed_is_reported_as_removed_if_the_next_list
     first_page.1["metadata"]["continue"] = json!("more");
     let (mut events, ..) = start(server(&[first_page, status(500), list(&[]), status(410)]));
     assert!(matches!(events.recv().await.unwrap(), WatchEvent::Candidate(..)));
+    let began = tokio::time::Instant::now();
     assert!(matches!(events.recv().await.unwrap(), WatchEvent::CandidateRemoved(key) if key.to_string() == "n/a"));
     assert!(matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)));
+    assert!(began.elapsed() >= SHORTEST_PAUSE / 2, "a failure causes a pause");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_list_is_compared_with_all_objects_even_after_one_that_failed() {
+    let mut first_page = list(&["a"]);
+    first_page.1["metadata"]["continue"] = json!("more");
+    let answers = [list(&["a", "b"]), status(410), first_page, status(500), list(&["b"]), status(410)];
+    let (mut events, ..) = start(server(&answers));
+    let removed = async {
+        loop {
+            if let Some(WatchEvent::CandidateRemoved(key)) = events.recv().await {
+                return key.to_string();
+            }
+        }
+    };
+    let removed = tokio::time::timeout(Duration::from_mins(1), removed).await;
+    assert_eq!(removed.as_deref(), Ok("n/a"), "the list that failed showed it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -172,3 +172,25 @@ impl Campaign {
 fn outcome(leadership: &Leadership, ended: Result<(), tokio::task::JoinError>) -> Result<(), CampaignError> {
     ended.map_err(|source| CampaignError::Died { lease: leadership.lease().to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::testing::MemoryStore;
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_the_end_of_a_campaign_does_not_stop_it() {
+        let shutdown = CancellationToken::new();
+        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().shutdown(&shutdown);
+        let campaign = builder.build().unwrap().start();
+        let leadership = campaign.leadership();
+        let ended = tokio::spawn(campaign.ended());
+        leadership.wait_until_leader().await.unwrap();
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        assert!(leadership.is_leader() && !ended.is_finished());
+        shutdown.cancel();
+        ended.await.unwrap().unwrap();
+    }
+}

@@ -80,3 +80,32 @@ fn wait(electors: &[Leadership], limit: Duration) {
         sleep(CHECK_PERIOD);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use hustings_core::elector::Timing;
+
+    use super::*;
+    use crate::leadership::leadership;
+    use crate::testing::HandClock;
+
+    #[test]
+    fn the_hook_waits_for_its_electors_and_at_most_for_its_limit() {
+        let clock = HandClock::at_seconds(0);
+        let (publisher, leadership) = leadership(clock, "n/l".to_owned(), "a".to_owned(), Timing::default());
+        let waited = |limit| {
+            let (done, waited) = mpsc::channel();
+            let electors = [leadership.clone()];
+            std::thread::spawn(move || {
+                wait(&electors, limit);
+                done.send(())
+            });
+            waited.recv_timeout(Duration::from_mins(1))
+        };
+        assert!(waited(Duration::from_millis(20)).is_ok(), "the elector never ends");
+        drop(publisher);
+        assert!(waited(Duration::from_hours(1)).is_ok(), "the elector has ended");
+    }
+}

@@ -19,6 +19,7 @@ async fn only_the_leading_controller_reports_leases_and_their_terms() {
         decide_next(&mut dispatcher).await;
         dispatcher.measure();
         assert_eq!((leases(LeaseState::Held), leases(LeaseState::Unheld)), (held, 0), "leads: {leads}");
+        assert_eq!(LeaseState::ALL.into_iter().map(leases).sum::<i64>(), held, "a standby would count it twice");
         assert_eq!(metrics.candidates.get(), 1);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

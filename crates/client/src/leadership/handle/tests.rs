@@ -136,6 +136,8 @@ async fn if_the_elector_is_stuck_the_clock_stops_the_work_and_then_drops_it() {
     term.cancelled().await;
     let stopped = began.elapsed();
     assert!((Duration::from_secs(10)..Duration::from_secs(10) + soon).contains(&stopped), "{stopped:?}");
+    let resigned = publisher.resignation().now_or_never();
+    assert!(resigned.is_some(), "a renewal that succeeds at the last moment must not keep a Lease without work");
     let stopped_at = Instant::now();
     term.aborted().await;
     let dropped = stopped_at.elapsed();

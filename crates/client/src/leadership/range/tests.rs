@@ -302,6 +302,9 @@ fn a_range_fails_open_from_its_end_to_the_bound_and_only_owned_instants_move_the
     for instant in [99, 175, 1_000] {
         assert!(!leadership.contains(timestamp(at(instant))), "{instant}");
     }
+    clock.set_seconds(173);
+    assert!(!leadership.contains(timestamp(at(174))), "the wall clock has not shown it yet");
+    clock.set_seconds(174);
     assert_eq!(publisher.ranges().now(&*clock).wall, at(174));
     assert!(leadership.contains(timestamp(at(174))));
     clock.set_seconds(120);

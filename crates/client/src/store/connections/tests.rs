@@ -281,16 +281,20 @@ async fn an_abandoned_request_of_an_earlier_pool_does_not_replace_the_current_po
 }
 
 #[tokio::test]
-async fn a_silent_watch_ends_once_a_new_connection_answers_and_not_before() {
+async fn silent_watches_end_once_a_new_connection_answers_and_not_before() {
     let (server, client) = served().await;
-    let mut body = begin_watch(&client).await;
+    let [mut first, mut second] = [begin_watch(&client).await, begin_watch(&client).await];
     get(&client, "/").await;
     server.fail_over();
     get_in_vain(&client, "/").await;
-    assert!(timeout(SHORT, body.frame()).await.is_err(), "no new connection has answered yet");
+    for body in [&mut first, &mut second] {
+        assert!(timeout(SHORT, body.frame()).await.is_err(), "no new connection has answered yet");
+    }
     get(&client, "/").await;
-    let end = timeout(LONG, body.frame()).await.expect("it ends");
-    assert!(end.is_none(), "as if the server had ended it: {end:?}");
+    for body in [&mut first, &mut second] {
+        let end = timeout(LONG, body.frame()).await.expect("it ends");
+        assert!(end.is_none(), "as if the server had ended it: {end:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The gate in front of kube's own client and of other services.
 
 use hustings_core::model::Moment;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::*;
 
@@ -109,4 +110,43 @@ impl Service<Request<Body>> for Busy {
 async fn a_gated_service_is_ready_only_if_the_service_behind_it_is() {
     let (_clock, _publisher, gate) = handles();
     assert!(gate.layer(Busy).ready().now_or_never().is_none());
+}
+
+/// A service with room for one request. A clone has no place of its own.
+struct OnePlace {
+    room: Arc<Semaphore>,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Clone for OnePlace {
+    fn clone(&self) -> Self {
+        Self { room: Arc::clone(&self.room), place: None }
+    }
+}
+
+impl Service<Request<Body>> for OnePlace {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Ready<Answer<Body>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.place = self.place.take().or_else(|| Arc::clone(&self.room).try_acquire_owned().ok());
+        if self.place.is_some() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        drop(self.place.take().expect("it was ready"));
+        ready(Ok(Response::new(Body::empty())))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_takes_the_place_that_its_service_had_reserved() {
+    let (clock, mut publisher, gate) = handles();
+    lead(&mut publisher, &clock, 7, 10);
+    let mut service = gate.layer(OnePlace { room: Arc::new(Semaphore::new(1)), place: None });
+    for _ in 0..2 {
+        let request = Request::post("/api/v1/namespaces/n/configmaps").body(Body::empty()).unwrap();
+        service.ready().await.unwrap().call(request).await.unwrap();
+    }
 }
