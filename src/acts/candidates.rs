@@ -362,6 +362,62 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_exclusion_of_several_candidates_takes_effect_when_none_of_them_leads() {
+        let end = Some(End::After(Duration::from_hours(1)));
+        for (holder, happened) in [("a", false), ("b", false), ("c", true)] {
+            let targets = Targets { names: vec!["a".to_owned(), "b".to_owned()], node: None, all_namespaces: false };
+            let config = Config {
+                act: Act::Candidates { targets: targets.clone(), end },
+                reason: None,
+                dry_run: false,
+                wait: Some(Duration::from_millis(300)),
+                output: Output::Text,
+            };
+            let both = ["a", "b"].map(|name| {
+                let mut candidate = candidate("5", None);
+                candidate["metadata"]["name"] = json!(name);
+                candidate
+            });
+            let lease = json!({
+                "metadata": { "name": "l", "namespace": "n", "annotations": { "hustings.io/session": "s/1/15" } },
+                "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
+            });
+            let (cluster, _) = cluster(move |request| match request.method {
+                Method::PATCH => Some((200, both[0].clone())),
+                _ if request.path.contains("hustings.io") => Some(list(&both)),
+                _ => request.path.contains("/leases/l").then(|| (200, lease.clone())),
+            });
+            let reports = carry_out(&cluster, &targets, end, &config, None).await.unwrap();
+            assert_eq!(reports.last().unwrap().happened, Some(happened), "{reports:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_candidates_of_a_node_are_found_in_each_namespace() {
+        let of = |namespace: &str| {
+            let mut candidate = candidate("5", None);
+            let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": format!("of-{namespace}") });
+            candidate["metadata"]["namespace"] = json!(namespace);
+            candidate["metadata"]["ownerReferences"] = json!([owner]);
+            candidate
+        };
+        let pods = ["n1", "n2"].map(|namespace| {
+            json!({ "metadata": { "name": "p", "namespace": namespace, "uid": format!("of-{namespace}") } })
+        });
+        let (cluster, _) = cluster(move |request| {
+            let namespace = ["n1", "n2"].into_iter().find(|name| request.path.contains(&format!("/{name}/")));
+            match namespace {
+                Some(namespace) => request.path.contains("hustings.io").then(|| list(&[of(namespace)])),
+                None => request.path.starts_with("/api/v1/pods?").then(|| list(&pods)),
+            }
+        });
+        let targets = Targets { names: Vec::new(), node: Some("node".to_owned()), all_namespaces: true };
+        let found = find(&cluster, &targets, false).await.unwrap();
+        let found: Vec<_> = found.iter().map(|(namespace, found)| (&**namespace, found.len())).collect();
+        assert_eq!(found, [("n1", 1), ("n2", 1)]);
+    }
+
+    #[tokio::test]
     async fn a_candidate_that_does_not_exist_or_is_not_excluded_is_refused() {
         for (name, includes, error) in [("b", false, "does not exist in namespace n"), ("a", true, "is not excluded")] {
             let targets = Targets { names: vec![name.to_owned()], node: None, all_namespaces: false };
