@@ -52,6 +52,9 @@ pub enum Connection {
         /// The namespace of the Lease.
         namespace: String,
     },
+    /// To a store in memory, in the namespace `n`, by the clock of the store.
+    #[cfg(test)]
+    Memory(MemoryStore),
 }
 
 impl Candidacy {
@@ -80,6 +83,8 @@ impl Candidacy {
         let builder = match connection {
             Connection::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
             Connection::NotNeeded { namespace } => Elector::on(MemoryStore::new(), namespace, &self.lease),
+            #[cfg(test)]
+            Connection::Memory(store) => Elector::in_memory(store, "n", &self.lease),
         };
         let builder = builder.enabled(self.leader_elect).timing(self.timing).shutdown(shutdown);
         let builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);

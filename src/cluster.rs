@@ -176,7 +176,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::testing::{cluster, failure, list};
+    use super::testing::{cluster, failure, list, silent_cluster};
     use super::*;
 
     /// A proxy that accepts every connection, to a server that is never available. Records the heads of its
@@ -206,6 +206,34 @@ mod tests {
         };
         assert_eq!(hint(200).await, "there are no Leases here: choose another --namespace");
         assert_eq!(hint(403).await, "choose another name, or another --namespace");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_only_improves_a_message_ends_in_time() {
+        let reads = async {
+            let cluster = silent_cluster(|_| None);
+            assert!(cluster.knows_candidates().await.is_ok(), "in doubt, the CRD is there");
+            cluster.no_such_lease("a").await.hint().to_owned()
+        };
+        let hint = tokio::time::timeout(3 * DISCOVERY_TIMEOUT, reads).await.expect("both end");
+        assert_eq!(hint, "choose another name, or another --namespace");
+    }
+
+    #[tokio::test]
+    async fn only_a_client_for_reading_retries_by_itself() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let kubeconfig = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{ "name": "c", "cluster": { "server": "http://api.example.com" } }],
+            "users": [{ "name": "c", "user": {} }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "c", "namespace": "shop" } }],
+        });
+        std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+        let kubeconfig = file.path().to_str().unwrap().to_owned();
+        let access = Access { kubeconfig: Some(kubeconfig), ..Access::default() };
+        let cluster = Cluster::connect(&access, "status").await.unwrap();
+        assert_eq!((cluster.config.default_retry, &*cluster.namespace), (false, "shop"));
+        assert!(cluster.for_reading().unwrap().config.default_retry);
     }
 
     #[tokio::test]

@@ -39,8 +39,26 @@ pub fn stop_on_signals() -> anyhow::Result<CancellationToken> {
 ///
 /// Call this before installing a handler for SIGHUP, since the process no longer ignores a signal that it handles.
 pub fn ignores_hangup() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    shows_that_hangup_is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// Whether a process with this `/proc/PID/status` ignores SIGHUP.
+fn shows_that_hangup_is_ignored(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     // The mask's lowest bit is signal 1, SIGHUP.
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_signal_of_the_ignored_ones_is_a_hangup() {
+        for (mask, expected) in [("0", false), ("1", true), ("2", false), ("5", true), ("x", false)] {
+            let status = format!("SigBlk:\t0000000000000001\nSigIgn:\t000000000000000{mask}\n");
+            assert_eq!(shows_that_hangup_is_ignored(&status), expected, "{mask}");
+        }
+        assert!(!shows_that_hangup_is_ignored(""));
+    }
 }

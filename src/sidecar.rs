@@ -18,6 +18,8 @@ mod connected;
 mod label;
 mod routes;
 mod term;
+#[cfg(test)]
+mod testing;
 mod updates;
 
 use std::path::{Path, PathBuf};

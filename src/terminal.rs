@@ -106,5 +106,8 @@ mod tests {
     fn texts_from_objects_cannot_control_the_terminal() {
         assert_eq!(visible("web-0 日本語"), "web-0 日本語");
         assert_eq!(visible("a\x1b[31m\n\u{9b}b\u{202e}c"), r"a\u{1b}[31m\n\u{9b}b\u{202e}c");
+        for directs in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
+            assert_eq!(visible(&directs.to_string()), format!("\\u{{{:x}}}", u32::from(directs)));
+        }
     }
 }

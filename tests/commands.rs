@@ -7,7 +7,7 @@
 //! - `server`: the objects and the behaviour of the server from now on, as YAML (see `commands/server.rs`).
 //! - `hustings`: a command line, with the words of a shell without variables. `NAME=VALUE` before it sets a variable, and
 //!   `SERVER` is the address of the server. With `signal=NAME after=TEXT` the process gets this signal as soon as it has
-//!   printed the text.
+//!   printed the text. With `writes=no` the transcript does not show the writes, whose number depends on the time.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -73,7 +73,7 @@ fn run(server: &Server, case: &TestCase) -> String {
             write!(text, "--- {name}\n{printed}").unwrap();
         }
     }
-    for write in server.take_writes() {
+    for write in server.take_writes().iter().filter(|_| !case.args.contains_key("writes")) {
         writeln!(text, "--- {write}").unwrap();
     }
     stable(&text.replace(&server.address(), "SERVER").replace(VERSION, "VERSION"))
@@ -84,6 +84,7 @@ fn signal(name: &str) -> Signal {
         "TERM" => Signal::TERM,
         "INT" => Signal::INT,
         "HUP" => Signal::HUP,
+        "CONT" => Signal::CONT,
         "QUIT" => Signal::QUIT,
         other => panic!("{other}"),
     }
@@ -109,6 +110,8 @@ fn stable(text: &str) -> String {
             if is_given(&found[0]) { found[0].to_owned() } else { "TIME".to_owned() }
         },
     );
+    let session = Regex::new(r"\b(uid\.[^./]+\.)\d+\.\w+/|\b[0-9a-z]{8,}/(\d+/\d+\b)").unwrap();
+    let text = session.replace_all(&text, "${1}SESSION/${2}");
     let folder = Regex::new(r"/hustings-\w{6}\b").unwrap();
     let text = folder.replace_all(&text, "/hustings-NAME");
     // The lengths change the widths of columns.
@@ -168,6 +171,12 @@ fn mistakes_on_the_command_line_are_named() {
 #[cfg(target_os = "linux")]
 fn run_runs_its_command_and_leaves_no_process_behind() {
     transcript("run");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn run_and_sidecar_hold_a_lease_hand_it_over_lose_it_and_give_it_up() {
+    transcript("elections");
 }
 
 #[test]

@@ -118,7 +118,7 @@ mod tests {
             act: Act::Lease { lease: "l".to_owned(), act: act.clone() },
             reason: None,
             dry_run: false,
-            wait: None,
+            wait: Some(std::time::Duration::from_mins(1)),
             output: Output::Text,
         };
         for (newest, versions, error) in [
@@ -144,6 +144,8 @@ mod tests {
             let sent: Vec<_> = writes.map(|sent| sent.body["metadata"]["resourceVersion"].as_str().unwrap()).collect();
             assert_eq!(sent, versions, "{done:?}");
             assert_eq!(done.is_err(), error.is_some(), "{done:?}");
+            let seconds = done.as_ref().ok().and_then(|report| report.seconds);
+            assert!(seconds.is_none_or(|seconds| seconds < 30.0), "the Lease has no preferred holder: {done:?}");
             assert!(error.is_none_or(|error| done.unwrap_err().to_string().contains(error)));
         }
     }

@@ -210,6 +210,23 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn the_watch_shows_the_effect_without_another_read() {
+        let newest = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": "l", "annotations": { "hustings.io/session": "s/1/15" } },
+            "spec": { "holderIdentity": "b", "leaseDurationSeconds": 15 },
+        });
+        let event = json!({ "type": "MODIFIED", "object": newest });
+        // The server rejects every read.
+        let (cluster, _) = cluster(move |request| request.path.contains("watch").then(|| (200, event.clone())));
+        let leases: Api<ReadLease> = Api::namespaced(cluster.leases, "n");
+        let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once: false };
+        let (written, mut report) = (lease("a", "s/1/15", &json!({})), Report::default());
+        wait(&leases, written, &goal, Instant::now(), Duration::from_mins(1), &mut report).await;
+        assert_eq!((report.happened, report.holder.as_deref()), (Some(true), Some("b")));
+    }
+
     #[test]
     fn a_native_candidate_leads_only_once_it_has_taken_up_its_grant() {
         let lease = |renewed: &str| {

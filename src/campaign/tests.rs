@@ -119,6 +119,25 @@ async fn a_candidate_that_another_lease_owns_is_printed_as_a_failure() {
     first.stop().await.unwrap();
     settle().await;
     assert_eq!(lines(&mut run.printed), [""; 0]);
+    store.edit_candidate("n", "a", |candidate| candidate.lease_name = "other".to_owned());
+    settle().await;
+    assert_eq!(lines(&mut run.printed), [expected.as_str()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_term_is_printed_before_what_was_observed_since() {
+    let store = MemoryStore::new();
+    let elector = direct(Elector::in_memory(&store, "n", "l").identity("a"));
+    let (described, mut printed) = printer(&elector, Output::Text);
+    let campaign = elector.start();
+    let term = campaign.leadership().wait_until_leader().await.unwrap();
+    // The task that waits for the end of the term has not run since then.
+    *described.announced.lock().unwrap() = Some(term.clone());
+    store.edit_lease("n", "l", |lease| lease.holder = Some("c".to_owned()));
+    term.cancelled().await;
+    let observing = tokio::time::timeout(Duration::from_secs(1), described.observe());
+    assert!(observing.await.is_err(), "it goes on");
+    assert_eq!(lines(&mut printed), ["a no longer leads: the term has ended", "c holds the Lease"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,6 +52,21 @@ fn control_characters_in_objects_are_escaped_and_nothing_panics() {
 }
 
 #[test]
+fn one_controller_that_elects_here_is_enough() {
+    let input = json!({
+        "lease": { "metadata": { "annotations": { "hustings.io/session": "s/1/15", "hustings.io/token": "7" } },
+            "spec": { "holderIdentity": "web-0", "leaseDurationSeconds": 15, "leaseTransitions": 1 } },
+        "candidates": [{ "name": "web-0", "version": "1.0" }, { "name": "web-1", "version": "1.0" }],
+    });
+    let controller = |available| Controller { available: Some((available, 1)), ..Controller::default() };
+    for (available, elects) in [([0, 1], true), ([1, 0], true), ([0, 0], false)] {
+        let controllers = Controllers::Found(available.map(controller).into());
+        let sentences = explain(&Scene { controllers, ..scene(&input) }).prospect.sentences.join(" ");
+        assert_eq!(sentences.contains("the controller would grant the Lease to web-1"), elects, "{sentences}");
+    }
+}
+
+#[test]
 fn electors_are_simulated_for_at_most_a_hundred_candidates() {
     let candidates: Vec<_> =
         (0..=100).map(|number| json!({ "name": format!("w{number}"), "version": "1.0" })).collect();

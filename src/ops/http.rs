@@ -179,6 +179,7 @@ async fn method_not_allowed() -> Response {
 mod tests {
     use std::convert::Infallible;
 
+    use futures::StreamExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -268,6 +269,24 @@ mod tests {
         let rest = tokio::time::timeout(HEADER_LIMIT / 2, client.read_buf(&mut answer)).await;
         assert_eq!(rest.expect("the server closes it before it has been idle for long").unwrap(), 0);
         serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stop_waits_for_no_answer_that_does_not_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let endless = || async {
+            let chunks = futures::stream::iter(["first"]).chain(futures::stream::pending());
+            axum::body::Body::from_stream(chunks.map(Ok::<_, Infallible>))
+        };
+        let router = Router::new().route("/", axum::routing::get(endless));
+        let serving = tokio::spawn(serve(listener, router, stop.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        assert_eq!(client.peek(&mut [0]).await.unwrap(), 1, "it is served");
+        stop.cancel();
+        tokio::time::timeout(HEADER_LIMIT, serving).await.expect("it ends").unwrap();
     }
 
     async fn serve_ok() -> SocketAddr {

@@ -295,6 +295,22 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_knows_every_forgotten_removal_does_not_start_over() {
+        let feed = Feed::default();
+        let mut reader = Reader::default();
+        put(&feed, "a", 1);
+        feed.remove_lease(("n", "a"));
+        reader.read(&feed, 8);
+        for _ in 0..MOST_REMOVED {
+            put(&feed, "b", 1);
+            feed.remove_lease(("n", "b"));
+        }
+        assert_ne!(feed.state().forgotten, 0);
+        reader.read(&feed, 8);
+        assert_eq!((reader.shows(), reader.resets), (Vec::new(), 1));
+    }
+
+    #[test]
     fn a_reader_that_starts_over_reads_leases_older_than_the_forgotten_removals_once() {
         let feed = Feed::default();
         put(&feed, "a", 1);

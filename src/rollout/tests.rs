@@ -11,6 +11,7 @@ use super::{Config, render, simulate, upgrade};
 use crate::cli::{Mistakes, Task, parse};
 use crate::simulation::cluster;
 use crate::simulation::crash::after_crash;
+use crate::simulation::group::Group;
 use crate::terminal::Styles;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/rollout");
@@ -88,6 +89,18 @@ fn a_hundred_replicas_are_simulated_and_no_more() {
     let beyond = Config { replicas: Some(101), ..read("100") };
     let error = upgrade(&beyond, None, WALL).err().unwrap();
     assert_eq!(error.hint(), "pass --replicas 100, or fewer");
+}
+
+#[test]
+fn a_flag_precedes_the_duration_of_the_lease() {
+    let line = "hustings rollout --from=1.35 --to=1.36";
+    let Task::Rollout(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { unreachable!() };
+    let config = Mistakes::check(|mistakes| flags.read(mistakes)).unwrap();
+    for (lease_seconds, expected) in [(None, 15), (Some(30), 30)] {
+        let group = Group { lease_seconds: Some(15), ..Group::default() };
+        let upgrade = upgrade(&Config { lease_seconds, ..config.clone() }, Some(group), WALL).unwrap().group;
+        assert_eq!(upgrade.lease_seconds, Some(expected));
+    }
 }
 
 #[test]

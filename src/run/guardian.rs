@@ -356,6 +356,15 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_an_end_is_dropped() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut unread = vec![b'x'; LONGEST_LINE + 1];
+        writer.write_all(b"free\n").unwrap();
+        assert!(receive(&reader, None, &mut unread).unwrap());
+        assert_eq!(unread, b"free\n");
+    }
+
+    #[test]
     fn the_newest_message_counts_and_the_last_one_may_be_incomplete() {
         let target = Target::Group(Pid::from_raw(77).unwrap());
         let guarded = |micros| Some((target, Moment::from_micros(micros)));

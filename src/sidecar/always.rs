@@ -49,7 +49,6 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_de
 impl Work {
     /// Serves one term. The elector does not give up the Lease before this function returns.
     async fn lead(&self, term: Term) {
-        self.updates.term_begins();
         if let Some(label) = &self.label {
             label.put_on();
         }
@@ -73,10 +72,69 @@ impl Work {
 mod tests {
     use hustings_client::Elector;
     use hustings_client::testing::MemoryStore;
+    use serde_json::json;
+    use tokio::net::{TcpStream, UnixStream};
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
 
+    use super::super::label::{Pod, PodLabel};
+    use super::super::testing::{candidacy, endpoints, get, read_until, sidecar};
     use super::*;
+    use crate::access::Access;
+    use crate::candidacy::Connection;
+    use crate::cluster::testing::cluster;
+
+    #[tokio::test]
+    async fn a_program_follows_every_holder_until_the_sidecar_has_given_up_the_lease() {
+        let (store, access, folder) = (MemoryStore::new(), Access::default(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("socket");
+        let rival = Elector::in_memory(&store, "n", "l").identity("b").direct().build().unwrap().start();
+        rival.leadership().wait_until_leader().await.unwrap();
+        rival.abort();
+        let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+        let (endpoints, address) = endpoints(Some(&path)).await;
+        let program = async {
+            let mut events = get(TcpStream::connect(address).await.unwrap(), "/events").await;
+            read_until(&mut events, r#""holder":"b""#).await;
+            store.edit_lease("n", "l", |lease| lease.holder = Some("c".to_owned()));
+            read_until(&mut events, r#""holder":"c""#).await;
+            store.edit_lease("n", "l", |lease| lease.holder = None);
+            read_until(&mut events, "event: leading").await;
+            let mut leader = get(UnixStream::connect(&path).await.unwrap(), "/leader").await;
+            read_until(&mut leader, r#""isLeader":true"#).await;
+            sidecar.shutdown.cancel();
+            read_until(&mut events, "event: stopped").await;
+        };
+        let served = async {
+            run(&sidecar, endpoints, Duration::ZERO).await.unwrap();
+            assert!(!path.exists(), "its servers have ended");
+        };
+        tokio::join!(served, program);
+        assert_eq!(store.lease("n", "l").unwrap().holder, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_label_does_not_stay_for_the_delay_of_the_hand_over() {
+        let (cluster, requests) = cluster(|_| Some((200, json!({ "metadata": { "name": "p" } }))));
+        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let label = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
+        let is_labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
+        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let campaign = elector.start();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        let _running = term.begin_work().unwrap();
+        let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
+        let work = Work { leadership, updates, label: Some(label), handover_delay: Duration::from_secs(20) };
+        let watching = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert!(is_labelled());
+            term.resign();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert!(!is_labelled());
+        };
+        tokio::join!(work.lead(term.clone()), watching);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn only_a_leader_that_is_still_valid_waits_for_its_clients_before_it_hands_over() {
@@ -109,7 +167,6 @@ mod tests {
         let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
         campaign.leadership().wait_until_leader().await.unwrap();
         for _ in 0..2 {
-            updates.term_begins();
             // A reader that has read `leading` and reads nothing more.
             let mut reader = updates.reader();
             assert!(reader.next().await.snapshot.is_leader);

@@ -94,3 +94,44 @@ impl Sidecar<'_> {
         self.servers.wait().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hustings_client::testing::MemoryStore;
+    use serde_json::json;
+
+    use super::super::testing::{candidacy, endpoints, sidecar};
+    use super::*;
+    use crate::cluster::testing::{cluster, failure};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_range_of_a_sidecar_may_continue_after_its_end() {
+        for (fail_open, continues) in [(FailOpen::Off, false), (FailOpen::Unbounded, true)] {
+            let access = Access::default();
+            let sidecar =
+                Sidecar { fail_open, ..sidecar(&access, candidacy(), Connection::Memory(MemoryStore::new())) };
+            let campaign = sidecar.elector(&sidecar.shutdown).unwrap().start();
+            let leadership = campaign.leadership();
+            leadership.wait_until_leader().await.unwrap();
+            // Nothing runs meanwhile, so that the elector has neither renewed nor noticed it.
+            tokio::time::advance(Duration::from_secs(30)).await;
+            assert_eq!((leadership.is_leader(), leadership.failing_open()), (false, continues));
+            drop(campaign);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sidecar_whose_candidate_needs_a_missing_crd_does_not_start() {
+        let groups = json!({ "kind": "APIGroupList", "groups": [{ "name": "apps", "versions": [] }] });
+        let (cluster, _) =
+            cluster(move |request| Some(if request.path == "/apis" { (200, groups.clone()) } else { failure(404) }));
+        let (access, candidacy) = (Access::default(), Candidacy { direct: false, fallback: false, ..candidacy() });
+        let sidecar = sidecar(&access, candidacy, Connection::Cluster(Box::new(cluster)));
+        let started = sidecar.start(endpoints(None).await.0, Router::new(), Router::new()).await;
+        let error = started.err().unwrap().to_string();
+        assert!(error.contains("the LeaseCandidate CRD is not installed"), "{error}");
+        assert!(!sidecar.health.readiness().ready);
+    }
+}

@@ -11,7 +11,6 @@
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -19,6 +18,7 @@ use axum::routing::get;
 use hustings_client::model::Cause;
 use hustings_client::{Leadership, Term};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::common::{Endpoints, Sidecar};
@@ -38,7 +38,7 @@ struct Standing<'a> {
     leadership: watch::Sender<Option<Leadership>>,
 }
 
-/// When and why a client closed its connection during its term.
+/// When and why a client closed its connection, if the Lease is given up then.
 type Close = OnceLock<(Instant, ReleaseCause)>;
 
 /// Stands for each client until the sidecar is stopped.
@@ -102,14 +102,9 @@ impl Standing<'_> {
             never = disconnection => match never {},
         }
         if let Some((at, cause)) = close.get()
-            && leadership.holder().as_deref() != Some(leadership.identity())
+            && !self.sidecar.candidacy.keep_on_stop
         {
             self.releases.observe(*cause, at.elapsed());
-        }
-        tokio::select! {
-            () = client.peer.disconnected() => {}
-            // The client may not have closed the connection within its grace.
-            () = self.sidecar.shutdown.cancelled() => {}
         }
         tracing::info!("no longer standing for the client");
         Ok(())
@@ -137,8 +132,11 @@ impl Standing<'_> {
         };
         let closed = async {
             client.peer.closed().await;
-            // A connection has at most one term.
-            close.get_or_init(|| (Instant::now(), cause));
+            // A Lease that is lost is not given up.
+            if leadership.is_leader() {
+                // A connection has at most one term.
+                close.get_or_init(|| (Instant::now(), cause));
+            }
             tracing::info!("the client has closed the connection");
         };
         let taken_off = async {
@@ -151,103 +149,4 @@ impl Standing<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use axum::Extension;
-    use axum::body::Body;
-    use axum::http::Request;
-    use hustings_client::metrics::Metrics;
-    use hustings_client::{FailOpen, Timing};
-    use serde_json::json;
-    use tokio_util::task::TaskTracker;
-    use tower::util::ServiceExt as _;
-
-    use super::*;
-    use crate::access::Access;
-    use crate::candidacy::{Candidacy, Connection};
-    use crate::cluster::testing::cluster;
-    use crate::ops::health::Health;
-    use crate::ops::http::Peer;
-    use crate::ops::metrics;
-    use crate::sidecar::{Pod, PodLabel};
-
-    /// Without an election, each client leads at once.
-    fn candidacy() -> Candidacy {
-        Candidacy {
-            lease: "l".to_owned(),
-            identity: Some("a".to_owned()),
-            binary_version: None,
-            emulation_version: None,
-            strategy: None,
-            priority: None,
-            direct: true,
-            key: None,
-            fallback: true,
-            leader_elect: false,
-            keep_on_stop: false,
-            timing: Timing::default(),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_label_goes_and_the_release_is_measured_once_the_client_has_closed_its_connection() {
-        for (stops, expected) in [(false, [1, 0]), (true, [0, 1])] {
-            let (shutdown, over) = (CancellationToken::new(), CancellationToken::new());
-            let peer = Peer::default();
-            let (router, mut clients) = term::route(Duration::from_secs(2), &shutdown, &over);
-            let request = Request::get("/term").body(Body::empty()).unwrap();
-            let _stream = tokio::spawn(router.layer(Extension(peer.clone())).oneshot(request));
-            let client = clients.recv().await.unwrap();
-
-            let (cluster, requests) = cluster(|_| Some((200, json!({ "metadata": { "name": "p" } }))));
-            let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
-            let label = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
-            let labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
-            let mut registry = metrics::registry();
-            let releases = ReleaseMetrics::register(&mut registry);
-            let (access, health) = (Access::default(), Health::new());
-            let sidecar = Sidecar {
-                access: &access,
-                candidacy: candidacy(),
-                connection: Connection::NotNeeded { namespace: "n".to_owned() },
-                pod_label: None,
-                fail_open: FailOpen::Off,
-                registry: Arc::default(),
-                metrics: Metrics::default(),
-                elector_runs: health.check("elector"),
-                health,
-                shutdown: shutdown.clone(),
-                over,
-                servers: TaskTracker::new(),
-            };
-            let standing =
-                Standing { sidecar: &sidecar, releases, label: Some(label), leadership: watch::channel(None).0 };
-            let mut current = standing.leadership.subscribe();
-            let program = async {
-                let leadership = current.wait_for(Option::is_some).await.unwrap().clone().unwrap();
-                leadership.wait_until_leader().await.unwrap();
-                while !labelled() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                if stops {
-                    shutdown.cancel();
-                    tokio::time::sleep(Duration::from_secs(5)).await;
-                    assert!(!leadership.remaining().is_zero(), "the Lease is kept until the client closes");
-                }
-                peer.close();
-            };
-            let (stood, ()) = tokio::join!(standing.stand(client), program);
-            stood.unwrap();
-            assert!(!labelled());
-            let mut text = String::new();
-            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-            let counts = ["connection-closed", "stopping"].map(|cause| {
-                let series = format!("hustings_sidecar_release_seconds_count{{cause=\"{cause}\"}} ");
-                text.lines().find_map(|line| line.strip_prefix(&*series)).unwrap().parse::<u32>().unwrap()
-            });
-            assert_eq!(counts, expected, "{text}");
-        }
-    }
-}
+mod tests;

@@ -299,6 +299,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn only_a_later_write_counts_as_the_removal_and_each_is_repeated() {
+        // The server answers no write that puts the label on.
+        let removals = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&removals);
+        let cluster = silent_cluster(move |sent| {
+            let is_removal = sent.body["metadata"]["labels"]["leader"].is_null();
+            is_removal.then(|| {
+                count.fetch_add(1, Ordering::SeqCst);
+                (200, json!({ "metadata": { "name": "p" } }))
+            })
+        });
+        let label = PodLabel::read("leader=true").unwrap();
+        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let keeper = Keeper::start(cluster.leases, label, pod).await.unwrap();
+        keeper.written.clone().wait_for(|written| *written == Some(false)).await.unwrap();
+        keeper.put_on();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let started = tokio::time::Instant::now();
+        keeper.take_off().await;
+        assert!(started.elapsed() >= Duration::from_secs(4), "{:?}", started.elapsed());
+        let before = removals.load(Ordering::SeqCst);
+        tokio::time::sleep(3 * REPEAT + REQUEST_LIMIT).await;
+        assert_eq!(removals.load(Ordering::SeqCst) - before, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_write_that_gets_no_answer_in_time_may_succeed_later() {
         let label = PodLabel::read("leader=true").unwrap();
         let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };

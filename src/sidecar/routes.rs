@@ -99,19 +99,16 @@ async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryR
 async fn events(State(state): State<RouteState>) -> Response {
     state.stream(|update| {
         let Update { number, event, snapshot } = update;
-        Some(Event::default().event(event.as_str()).id(number.to_string()).data(text(snapshot)))
+        Event::default().event(event.as_str()).id(number.to_string()).data(text(snapshot))
     })
 }
 
 /// Streams as nais/elector does: only the holder, in events without a name.
 async fn names(State(state): State<RouteState>) -> Response {
-    let mut previous = None;
-    state.stream(move |Update { snapshot, .. }| {
-        let name = snapshot.name();
-        let changed = previous.replace(name.to_owned()).is_none_or(|previous| previous != name);
-        let last_update = jiff::Timestamp::now();
-        changed
-            .then(|| Event::default().data(text(&json!({ "name": name, "last_update": format!("{last_update:.0}") }))))
+    // Every update has another holder than the one before: see `updates::tests`.
+    state.stream(|Update { snapshot, .. }| {
+        let last_update = format!("{:.0}", jiff::Timestamp::now());
+        Event::default().data(text(&json!({ "name": snapshot.name(), "last_update": last_update })))
     })
 }
 
@@ -120,12 +117,12 @@ impl RouteState {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    fn stream(self, mut form: impl FnMut(&Update) -> Option<Event> + Send + 'static) -> Response {
+    fn stream(self, form: impl Fn(&Update) -> Event + Send + 'static) -> Response {
         let Some(permit) = self.permit() else { return full() };
         let mut first = true;
-        let events = self.updates(permit).filter_map(move |update| {
-            let event = form(&update).map(|event| if std::mem::take(&mut first) { event.retry(RETRY) } else { event });
-            async { event.map(Ok::<_, Infallible>) }
+        let events = self.updates(permit).map(move |update| {
+            let event = form(&update);
+            Ok::<_, Infallible>(if std::mem::take(&mut first) { event.retry(RETRY) } else { event })
         });
         let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
         ([(header::CACHE_CONTROL, "no-store")], Sse::new(events).keep_alive(keep_alive)).into_response()

@@ -265,6 +265,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_term_that_is_over_shows_no_validity_even_if_the_elector_leads_again() {
+        let (campaign, term) = leading().await;
+        term.resign();
+        term.cancelled().await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(campaign.leadership().is_leader(), "in its second term");
+        let (over, (_part, part)) =
+            (CancellationToken::new(), watch::channel(Some(Part { term, leadership: campaign.leadership() })));
+        over.cancel();
+        let text = text_of(stream(part, &over)).await;
+        let shown = |event: &str| text.matches(&format!("event: {event}\n")).count();
+        assert_eq!(
+            (shown("stopping"), shown("stopped"), text.matches("\"validForSeconds\":0.0").count()),
+            (1, 1, 2),
+            "{text}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_client_learns_at_once_that_its_term_must_stop() {
         let (campaign, term) = leading().await;
         // It stays valid while the work goes on.

@@ -94,11 +94,6 @@ impl Updates {
         }
     }
 
-    /// Begins a term.
-    pub(super) fn term_begins(&self) {
-        self.notify();
-    }
-
     /// Ends the cancelled term. Returns once every reader has got `stopped`, or after [`NOTIFY_LIMIT`].
     pub(super) async fn term_ends(&self) {
         self.notify();
@@ -195,8 +190,14 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
-    use hustings_client::Elector;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use futures::FutureExt as _;
+    use futures::future::BoxFuture;
+    use hustings_client::clock::Clock;
     use hustings_client::testing::MemoryStore;
+    use hustings_client::{Elector, Moment};
+    use hustings_core::model::WireTime;
     use tokio::time::Instant;
 
     use super::*;
@@ -205,13 +206,13 @@ mod tests {
     async fn a_reader_is_woken_by_each_term_and_its_end_waits_only_until_it_has_read_that() {
         let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
         let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
+        tokio::spawn(Arc::clone(&updates).follow(Health::new()));
         let mut reader = updates.reader();
         assert_eq!(reader.next().await.event, Event::Observed);
         let campaign = elector.start();
-        let term = campaign.leadership().wait_until_leader().await.unwrap();
-        updates.term_begins();
         let update = reader.next().await;
-        assert_eq!((update.event, update.number, update.snapshot.token), (Event::Leading, 1, Some(term.token)));
+        let term = campaign.leadership().term().unwrap();
+        assert_eq!((update.event, update.snapshot.token), (Event::Leading, Some(term.token)));
         let _work = term.begin_work().unwrap();
         let reading = tokio::spawn(async move {
             let update = reader.next().await;
@@ -232,13 +233,85 @@ mod tests {
         let store = MemoryStore::new();
         let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
         let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
-        let following = tokio::spawn(Arc::clone(&updates).follow(Health::new()));
+        let health = Health::new();
+        let following = tokio::spawn(Arc::clone(&updates).follow(health.clone()));
         let campaign = elector.start();
         campaign.leadership().wait_until_leader().await.unwrap();
         tokio::time::sleep(Duration::from_mins(2)).await;
         assert_eq!(*updates.number.borrow(), 2, "no holder, then this replica");
+        assert!(health.is_alive());
         campaign.stop().await.unwrap();
         following.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_term_waits_until_the_server_has_taken_the_event_from_a_reader() {
+        for is_taken in [true, false] {
+            let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+            let campaign = elector.start();
+            let term = campaign.leadership().wait_until_leader().await.unwrap();
+            let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
+            let mut reader = updates.reader();
+            assert_eq!(reader.next().await.event, Event::Leading);
+            let _work = term.begin_work().unwrap();
+            term.resign();
+            term.cancelled().await;
+            assert_eq!(reader.next().await.event, Event::Stopped);
+            let began = Instant::now();
+            let next = async {
+                if is_taken {
+                    reader.next().await;
+                } else {
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                () = updates.term_ends() => {}
+                () = next => panic!("nothing has changed"),
+            }
+            assert_eq!(began.elapsed() < NOTIFY_LIMIT, is_taken, "{:?}", began.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_the_own_term_ends_with_the_elector() {
+        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let updates = Updates::new(elector.leadership(), CancellationToken::new());
+        let waiting = tokio::time::timeout(Duration::from_mins(1), updates.leading());
+        let ends = async { elector.start().abort() };
+        assert!(tokio::join!(waiting, ends).0.expect("it ends").is_none());
+    }
+
+    /// A clock whose timers never end, as during a suspension.
+    struct Suspended(AtomicI64);
+
+    impl Clock for Suspended {
+        fn now(&self) -> Moment {
+            Moment::from_micros(self.0.load(Ordering::SeqCst))
+        }
+
+        fn wall(&self) -> WireTime {
+            WireTime::from_micros(self.0.load(Ordering::SeqCst))
+        }
+
+        fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+            std::future::pending().boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_learn_within_a_second_that_the_validity_ended_during_a_suspension() {
+        let clock = Arc::new(Suspended(AtomicI64::new(1)));
+        let builder = Elector::on(MemoryStore::new(), "n", "l").clock(Arc::<Suspended>::clone(&clock));
+        let campaign = builder.identity("a").direct().build().unwrap().start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
+        tokio::spawn(Arc::clone(&updates).follow(Health::new()));
+        let mut reader = updates.reader();
+        assert_eq!(reader.next().await.event, Event::Leading);
+        clock.0.fetch_add(60_000_000, Ordering::SeqCst);
+        let ended = tokio::time::timeout(2 * CHECK_PERIOD, reader.next()).await;
+        assert_eq!(ended.expect("no event of the elector shows it").event, Event::Stopped);
     }
 
     fn snapshot(holder: Option<&str>, token: Option<u64>) -> Snapshot {
@@ -271,6 +344,9 @@ mod tests {
             (Some(&first), &second, Some(Event::Stopped)),
         ] {
             assert_eq!(next_event(last, now), event, "{last:?} {now:?}");
+            // `/sse` shows only the holder, and repeats none.
+            let shown = if event == Some(Event::Stopped) { now.clone().without_term() } else { now.clone() };
+            assert!(event.is_none() || last.is_none_or(|last| last.name() != shown.name()), "{last:?} {now:?}");
         }
         // The event for the end of a term does not show the next term.
         assert_eq!(second.clone().without_term(), unheld);

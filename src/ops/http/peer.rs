@@ -157,6 +157,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_client_that_ends_with_an_answer_unread_counts_as_closed() {
+        let (mut connection, peer, mut client) = connection();
+        client.write_all(b"x").await.unwrap();
+        connection.write_all(b"answer").await.unwrap();
+        assert_eq!(connection.read(&mut []).await.unwrap(), 0);
+        assert!(!peer.closed.is_cancelled(), "a read without room shows nothing");
+        assert_eq!(connection.read_u8().await.unwrap(), b'x');
+        drop(client);
+        let error = connection.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        assert!(peer.closed.is_cancelled());
+    }
+
+    #[tokio::test]
     async fn a_write_to_a_closed_client_detects_the_close_without_a_read() {
         let (mut connection, peer, mut client) = connection();
         client.write_all(b"x").await.unwrap();

@@ -155,6 +155,7 @@ async fn a_stream_begins_with_the_whole_state_and_continues_with_changes_and_hea
     let mut resumed = pin!(ask(&router, "/ui/events", &[("last-event-id", &id)]).await.into_body().into_data_stream());
     let (_, change, _) = next_change(&mut resumed).await;
     assert_eq!((&change["reset"], &change["removed"]), (&json!(false), &json!(["n/l7"])));
+    assert_eq!(change["leases"], json!([]), "it knows the others");
     let mut foreign =
         pin!(ask(&router, "/ui/events", &[("last-event-id", "0-1")]).await.into_body().into_data_stream());
     assert_eq!(next_change(&mut foreign).await.1["reset"], json!(true), "another process wrote this id");

@@ -132,6 +132,7 @@ async fn streams_show_each_change_and_end_with_the_sidecar() {
     );
     let numbers: Vec<u64> = fields(&events, "id: ").iter().map(|id| id.parse().unwrap()).collect();
     assert!(numbers.len() == kinds.len() && numbers.is_sorted(), "{events}");
+    assert!(events.matches("\n:\n").count() >= 3, "comments during the silent minute: {events}");
     let first: Value = serde_json::from_str(&fields(&events, "data: ")[0]).unwrap();
     assert_eq!((&first["holder"], &first["isLeader"]), (&json!("b"), &json!(false)));
     let data: Vec<Value> = fields(&names, "data: ").iter().map(|data| serde_json::from_str(data).unwrap()).collect();
