@@ -12,6 +12,7 @@ mod candidate_writes;
 mod crd;
 mod lease;
 mod native;
+mod object;
 mod reading;
 mod timestamp;
 

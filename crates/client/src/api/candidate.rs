@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::acts::candidate_acts;
 use super::names;
-use super::reading::{annotation, annotation_text, cut, metadata, owned, resource_version, signed, text, time};
+use super::object::Object;
+use super::reading::{annotation, annotation_text, cut, owned, resource_version, signed, text, time};
 use super::timestamp::MicroTime;
 
 /// The controller's last verdict on the candidate. The controller writes it only when it changes.
@@ -82,11 +83,13 @@ pub struct ReadCandidate {
 
 impl ReadCandidate {
     /// Reads a candidate. Accepts any JSON.
-    pub fn from_json(mut object: Value) -> Self {
-        let metadata = metadata(&mut object);
-        let status = object.get_mut("status").map(Value::take).unwrap_or_default();
+    pub fn from_json(object: Value) -> Self {
+        Self::of(Object::from_json(object))
+    }
+
+    fn of(Object { metadata, spec, status }: Object) -> Self {
         let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
-        let spec = &object["spec"];
+        let spec = &spec;
         let optional = |field| text(spec, field).map(cut);
         let [admissible, responsive, leading] = names::CONDITIONS.map(|name| read_condition(&status.conditions, name));
         let record = CandidateRecord {
@@ -153,7 +156,7 @@ const fn is_zero(number: &i32) -> bool {
 
 impl<'de> Deserialize<'de> for ReadCandidate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from_json)
+        Object::deserialize(deserializer).map(Self::of)
     }
 }
 

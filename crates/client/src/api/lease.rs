@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 
 use super::acts::{lease_acts, pin_text};
 use super::names;
-use super::reading::{annotation, annotation_text, cut, metadata, resource_version, text, time, unsigned};
+use super::object::Object;
+use super::reading::{annotation, annotation_text, cut, resource_version, text, time, unsigned};
 use super::timestamp::MicroTime;
 
 /// A `coordination.k8s.io/v1` Lease as read from the server. Deserialising never fails, so that a watch never stops.
@@ -31,9 +32,12 @@ pub struct ReadLease {
 
 impl ReadLease {
     /// Reads a Lease. Accepts any JSON.
-    pub fn from_json(mut object: Value) -> Self {
-        let metadata = metadata(&mut object);
-        let spec = &object["spec"];
+    pub fn from_json(object: Value) -> Self {
+        Self::of(Object::from_json(object))
+    }
+
+    fn of(Object { metadata, spec, .. }: Object) -> Self {
+        let spec = &spec;
         let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
         let session = metadata.annotations.as_ref().and_then(|all| all.get(names::SESSION));
         let record = LeaseRecord {
@@ -195,7 +199,7 @@ fn int32(number: u32) -> i32 {
 
 impl<'de> Deserialize<'de> for ReadLease {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from_json)
+        Object::deserialize(deserializer).map(Self::of)
     }
 }
 

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::candidate::{LeaseCandidateStatus, ReadCandidate, common_fields};
 use super::names;
-use super::reading::{cut, metadata, text};
+use super::object::Object;
+use super::reading::{cut, text};
 
 /// A version of the API `coordination.k8s.io` that serves LeaseCandidates. [`discover`](Self::discover) finds the
 /// version that a server serves.
@@ -68,9 +69,12 @@ pub struct ReadNativeCandidate {
 
 impl ReadNativeCandidate {
     /// Reads a candidate. Accepts any JSON.
-    pub fn from_json(mut object: Value) -> Self {
-        let metadata = metadata(&mut object);
-        let spec = &object["spec"];
+    pub fn from_json(object: Value) -> Self {
+        Self::of(Object::from_json(object))
+    }
+
+    fn of(Object { metadata, spec, .. }: Object) -> Self {
+        let spec = &spec;
         let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
         let record = CandidateRecord {
             emulation_version: some("emulationVersion"),
@@ -90,7 +94,7 @@ impl From<ReadNativeCandidate> for ReadCandidate {
 
 impl<'de> Deserialize<'de> for ReadNativeCandidate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from_json)
+        Object::deserialize(deserializer).map(Self::of)
     }
 }
 

@@ -65,21 +65,6 @@ pub(super) fn resource_version(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// The object's metadata without `managedFields`, which this library does not read and any client can fill. Metadata
-/// that does not parse, which no server sends, is reduced to the fields that identify the object.
-pub(super) fn metadata(object: &mut Value) -> ObjectMeta {
-    let mut metadata = object.get_mut("metadata").map(Value::take).unwrap_or_default();
-    if let Some(fields) = metadata.as_object_mut() {
-        fields.remove("managedFields");
-    }
-    let identity = ["name", "namespace", "uid", "resourceVersion"]
-        .map(|field| metadata.get(field).and_then(Value::as_str).map(str::to_owned));
-    serde_json::from_value(metadata).unwrap_or_else(|_| {
-        let [name, namespace, uid, resource_version] = identity;
-        ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -93,14 +78,5 @@ mod tests {
         assert_eq!(signed, [i32::MIN, i32::MAX, 0, 0, 0]);
         let unsigned = ["low", "high", "zero"].map(|field| unsigned(&spec, field));
         assert_eq!(unsigned, [0, u32::MAX, 0]);
-    }
-
-    #[test]
-    fn metadata_that_does_not_parse_still_identifies_the_object() {
-        let identity = json!({ "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7" });
-        let expected: ObjectMeta = serde_json::from_value(identity.clone()).unwrap();
-        let mut object = json!({ "metadata": identity });
-        object["metadata"]["generation"] = json!("x");
-        assert_eq!(metadata(&mut object), expected);
     }
 }

@@ -1,53 +1,39 @@
 //! Leases as a stock server decodes, stores and validates them.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::Refusal;
 
+/// The fields of the spec that the server keeps.
+const KEPT: [&str; 5] = ["holderIdentity", "leaseDurationSeconds", "leaseTransitions", "acquireTime", "renewTime"];
+
 /// Decodes a Lease as the server does. Without the feature gate, it drops the strategy and the preferred holder.
-pub(super) fn decode(mut object: Value) -> Result<Value, Refusal> {
-    let mut spec = Map::new();
-    let mut given = object["spec"].take();
-    if !given.is_null() && !given.is_object() {
-        return Err(wrong("spec"));
+pub(super) fn decode(object: &mut Value) -> Result<(), Refusal> {
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|field, _| matches!(field.as_str(), "kind" | "apiVersion" | "metadata" | "spec"));
     }
-    match given.get_mut("holderIdentity").map(Value::take) {
-        None | Some(Value::Null) => {}
-        Some(holder @ Value::String(_)) => drop(spec.insert("holderIdentity".to_owned(), holder)),
-        Some(_) => return Err(wrong("spec.holderIdentity")),
+    if object["spec"].is_null() {
+        object["spec"] = json!({});
     }
-    for field in ["strategy", "preferredHolder"] {
-        if !given[field].is_null() && !given[field].is_string() {
+    let Some(spec) = object["spec"].as_object_mut() else { return Err(wrong("spec")) };
+    for field in ["holderIdentity", "strategy", "preferredHolder"] {
+        if !matches!(spec.get(field), None | Some(Value::Null | Value::String(_))) {
             return Err(wrong(field));
         }
     }
     for field in ["leaseDurationSeconds", "leaseTransitions"] {
-        let value = &given[field];
-        if value.is_null() {
-            continue;
-        }
+        let Some(value) = spec.get_mut(field).filter(|value| !value.is_null()) else { continue };
         let number = value.as_i64().and_then(|number| i32::try_from(number).ok()).ok_or_else(|| wrong(field))?;
-        spec.insert(field.to_owned(), json!(number));
+        *value = json!(number);
     }
     for field in ["acquireTime", "renewTime"] {
-        match &given[field] {
-            Value::Null => {}
-            Value::String(text) => {
-                let time = micro_time(text).ok_or_else(|| wrong(field))?;
-                spec.insert(field.to_owned(), json!(format!("{time:.6}")));
-            }
-            _ => return Err(wrong(field)),
-        }
+        let Some(value) = spec.get_mut(field).filter(|value| !value.is_null()) else { continue };
+        let time = value.as_str().and_then(micro_time).ok_or_else(|| wrong(field))?;
+        *value = json!(format!("{time:.6}"));
     }
-    let mut lease = Map::new();
-    for field in ["kind", "apiVersion", "metadata"] {
-        if let Some(value) = object.get_mut(field) {
-            lease.insert(field.to_owned(), value.take());
-        }
-    }
-    lease.insert("spec".to_owned(), Value::Object(spec));
-    Ok(Value::Object(lease))
+    spec.retain(|field, value| !value.is_null() && KEPT.contains(&field.as_str()));
+    Ok(())
 }
 
 /// Validates the numbers.

@@ -1,7 +1,7 @@
 //! `metadata`, which all kinds share.
 
 use hustings_client::api::names::is_dns_subdomain;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::Refusal;
 use super::call::Call;
@@ -49,46 +49,41 @@ pub(super) fn is_leaving(object: &Value) -> bool {
 
 /// Drops unknown fields, and rejects fields of the wrong type.
 pub(super) fn decode(object: &mut Value) -> Result<(), Refusal> {
-    let given = object["metadata"].take();
-    let mut kept = Map::new();
-    if let Value::Object(mut given) = given {
-        for (field, kind) in FIELDS {
-            let Some(value) = given.remove(field) else { continue };
-            if let Some(value) = accept(field, kind, value)? {
-                kept.insert(field.to_owned(), value);
-            }
-        }
-        if let Some(owners @ Value::Array(_)) = given.remove("ownerReferences") {
-            kept.insert("ownerReferences".to_owned(), owners);
-        }
-    } else if !given.is_null() {
-        return Err(Refusal::bad_request("metadata is not an object"));
+    if object["metadata"].is_null() {
+        object["metadata"] = json!({});
     }
-    object["metadata"] = Value::Object(kept);
-    Ok(())
+    let Some(fields) = object["metadata"].as_object_mut() else {
+        return Err(Refusal::bad_request("metadata is not an object"));
+    };
+    let mut refusal = None;
+    fields.retain(|field, value| {
+        let Some((_, kind)) = FIELDS.iter().find(|(name, _)| name == field) else {
+            return field == "ownerReferences" && value.is_array();
+        };
+        accept(field, *kind, value).unwrap_or_else(|error| refusal.replace(error).is_none())
+    });
+    refusal.map_or(Ok(()), Err)
 }
 
-/// The value as it is stored; `None` if it is empty.
-fn accept(field: &str, kind: Type, value: Value) -> Result<Option<Value>, Refusal> {
-    Ok(match (kind, value) {
-        (_, Value::Null) => None,
-        (Type::Text, value @ Value::String(_)) => Some(value).filter(|value| *value != json!("")),
-        (Type::Number, value @ Value::Number(_)) => Some(value),
-        (Type::List, Value::Array(list)) => (!list.is_empty()).then_some(Value::Array(list)),
+/// Whether the value is stored: an empty one is not.
+fn accept(field: &str, kind: Type, value: &mut Value) -> Result<bool, Refusal> {
+    match (kind, value) {
+        (_, Value::Null) => Ok(false),
+        (Type::Text, Value::String(text)) => Ok(!text.is_empty()),
+        (Type::Number, Value::Number(_)) => Ok(true),
+        (Type::List, Value::Array(list)) => Ok(!list.is_empty()),
         (Type::Texts, Value::Object(texts)) => {
-            let mut kept = Map::new();
-            for (name, text) in texts {
-                match text {
-                    Value::String(_) => drop(kept.insert(name, text)),
-                    // Go decodes null into a string as the empty string.
-                    Value::Null => drop(kept.insert(name, json!(""))),
-                    _ => return Err(Refusal::bad_request(format!("metadata.{field}: not a string"))),
+            for text in texts.values_mut().filter(|text| !text.is_string()) {
+                if !text.is_null() {
+                    return Err(Refusal::bad_request(format!("metadata.{field}: not a string")));
                 }
+                // Go decodes null into a string as the empty string.
+                *text = json!("");
             }
-            (!kept.is_empty()).then_some(Value::Object(kept))
+            Ok(!texts.is_empty())
         }
-        _ => return Err(Refusal::bad_request(format!("metadata.{field}: wrong type"))),
-    })
+        _ => Err(Refusal::bad_request(format!("metadata.{field}: wrong type"))),
+    }
 }
 
 /// Checks that the object matches the path of the request.

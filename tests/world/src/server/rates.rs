@@ -36,12 +36,17 @@ impl Rates {
             self.began = Some(now);
             self.writes.clear();
         }
-        let write = format!("{caller} writes {:?} {}{}", key.kind, key.name, if is_status { "/status" } else { "" });
-        let (writes, last) = self.writes.entry((Arc::clone(caller), key, is_status)).or_insert((1, now));
-        *writes += u32::from(*last != now);
+        let writer = (Arc::clone(caller), key, is_status);
+        let Some((count, last)) = self.writes.get_mut(&writer) else {
+            self.writes.insert(writer, (1, now));
+            return;
+        };
+        *count += u32::from(*last != now);
         *last = now;
-        if *writes == MOST_WRITES {
-            self.excess.get_or_insert(format!("W1: {write} {writes} times within {} s", WINDOW.as_secs()));
+        if *count == MOST_WRITES {
+            let (key, status) = (&writer.1, if is_status { "/status" } else { "" });
+            let write = format!("{caller} writes {:?} {}{status}", key.kind, key.name);
+            self.excess.get_or_insert(format!("W1: {write} {count} times within {} s", WINDOW.as_secs()));
         }
     }
 

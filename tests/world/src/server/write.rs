@@ -117,7 +117,10 @@ fn replace(
         set(&mut object, "status", former.get("status").cloned());
     }
     for field in ["uid", "creationTimestamp", "namespace", "generation", "resourceVersion"] {
-        set(&mut object["metadata"], field, former["metadata"].get(field).cloned());
+        let former = former["metadata"].get(field);
+        if object["metadata"].get(field) != former {
+            set(&mut object["metadata"], field, former.cloned());
+        }
     }
     apply_policy(store, call, &mut object, Some(former));
     if call.kind.is_custom() {
@@ -183,17 +186,15 @@ pub(super) fn delete(store: &mut Store, call: &Call, name: &str) -> Result<Value
 }
 
 /// The object, reduced to the fields that its kind has.
-fn decoded(call: &Call, object: Value) -> Result<Value, Refusal> {
-    let Value::Object(_) = object else { return Err(Refusal::bad_request("the body is not an object")) };
-    let mut object = match call.kind {
-        Kind::Lease => lease::decode(object)?,
-        Kind::LeaseCandidate => {
-            let mut object = object;
-            schema::prune(&mut object);
-            object
-        }
-        Kind::Event | Kind::ConfigMap | Kind::AccessReview => object,
-    };
+fn decoded(call: &Call, mut object: Value) -> Result<Value, Refusal> {
+    if !object.is_object() {
+        return Err(Refusal::bad_request("the body is not an object"));
+    }
+    match call.kind {
+        Kind::Lease => lease::decode(&mut object)?,
+        Kind::LeaseCandidate => schema::prune(&mut object),
+        Kind::Event | Kind::ConfigMap | Kind::AccessReview => {}
+    }
     for (field, expected) in [("kind", call.kind.name()), ("apiVersion", call.kind.api_version())] {
         match object[field].as_str() {
             None if !call.kind.is_custom() || call.method != Method::POST => object[field] = json!(expected),
