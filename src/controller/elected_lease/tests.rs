@@ -169,6 +169,7 @@ fn a_hand_over_after_a_closed_connection_is_published_and_measured_with_that_cau
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         assert!(text.contains(&format!("hustings_unheld_seconds_count{{cause=\"{cause}\"}} 1")), "{ending}: {text}");
+        assert!(text.contains(&format!("hustings_unheld_seconds_sum{{cause=\"{cause}\"}} 1.0")), "{ending}: {text}");
     }
 }
 
@@ -240,6 +241,8 @@ fn the_time_of_a_hand_over_without_a_term_is_measured() {
         assert_eq!(lease.unheld_since(), Some(at(20).moment));
         assert_eq!(lease.sample(at(22).moment).map(|sample| (sample.held, sample.unheld.as_secs())), Some((false, 2)));
     }
+    lease.update(at(23).moment, &LeaseVerdict::Foreign { holder: "x".into() }, &metrics);
+    assert!(lease.sample(at(23).moment).is_some_and(|sample| sample.held), "a third party holds it");
     lease.update(at(23).moment, &held(true), &metrics);
     assert_eq!(lease.unheld_since(), None);
     lease.update(at(23).moment, &held(false), &metrics);

@@ -128,7 +128,7 @@ async fn reads_of_all_leases_share_one_limit_and_bypass_the_cache() {
             }
         }
     });
-    let reader = EvidenceReader::new(Client::new(server, "n"));
+    let reader = EvidenceReader::new(Client::new(server, "default"));
     let lease = |number: usize| LeaseKey::new("n", &format!("l{number}"));
     let reads = (0..2 * READS_PER_SECOND as usize).map(|number| {
         let (reader, lease) = (reader.clone(), lease(number));

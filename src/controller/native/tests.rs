@@ -21,6 +21,7 @@ struct Server {
     /// Writes that did not pass the gate.
     ungated: usize,
     hangs: bool,
+    reads: u32,
     /// How long each write takes.
     latency: Duration,
     rejects_writes: bool,
@@ -72,6 +73,7 @@ fn client(server: &Shared, is_gated: bool) -> Client {
             assert_eq!(request.uri().query().unwrap_or_default(), "", "a read of a cache");
             let body = request.into_body().collect_bytes().await.unwrap();
             let patch = serde_json::from_slice(&body).unwrap_or_default();
+            server.lock().unwrap().reads += u32::from(method == Method::GET);
             if server.lock().unwrap().hangs {
                 std::future::pending::<()>().await;
             }
@@ -182,6 +184,12 @@ async fn a_server_that_does_not_answer_ends_the_right_to_elect() {
     let report = report(&health);
     assert!(report.ends_with("leader-election-controller: cannot read it: no answer within 5 s"), "{report}");
     assert!(health.readiness().ready, "all other elections go on");
+    {
+        let mut server = server.lock().unwrap();
+        (server.hangs, server.reads) = (false, 0);
+    }
+    sleep(10 * PERIOD).await;
+    assert!((5..=11).contains(&server.lock().unwrap().reads), "it does not catch up on the checks that it missed");
 }
 
 #[tokio::test(start_paused = true)]
