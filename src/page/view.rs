@@ -178,3 +178,14 @@ impl Problem {
         problems.iter().map(|problem| problem.severity).max().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_problem_counts_wherever_it_is() {
+        let problems = [Severity::Info, Severity::Critical, Severity::Warning].map(|one| Problem::new(one, "text"));
+        assert_eq!((Problem::worst(&problems), Problem::worst(&[])), (Severity::Critical, Severity::Ok));
+    }
+}
