@@ -97,6 +97,7 @@ mod tests {
             (vec![report(None)], ExitCode::SUCCESS),
             (vec![report(Some(true)), report(None)], ExitCode::SUCCESS),
             (vec![report(Some(true)), report(Some(false))], ExitCode::from(NOT_HAPPENED)),
+            (vec![report(Some(false)), report(Some(true))], ExitCode::from(NOT_HAPPENED)),
         ] {
             assert_eq!(exit_code(&reports), expected, "{reports:?}");
         }

@@ -265,3 +265,16 @@ pub(super) fn rest(situation: &Situation<'_>) -> Option<Duration> {
     let observed = situation.scene.observed.as_ref()?;
     Some(observed.expires_at().since(situation.scene.now.moment))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_prospect_with_a_successor_has_a_time() {
+        for (named, after_seconds) in [(Some("b".to_owned()), Some(15.0)), (None, None)] {
+            let forecast = Forecast { named, named_after: Duration::from_secs(15), ..Forecast::default() };
+            assert_eq!(of(None, &forecast, Vec::new()).after_seconds, after_seconds);
+        }
+    }
+}

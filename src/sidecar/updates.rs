@@ -274,6 +274,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_learns_of_the_end_of_a_term_before_the_next_one() {
+        let store = MemoryStore::new();
+        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
+        let campaign = elector.start();
+        let leadership = campaign.leadership();
+        let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
+        let first = leadership.wait_until_leader().await.unwrap();
+        let mut reader = updates.reader();
+        assert_eq!(reader.next().await.snapshot.token, Some(first.token));
+        store.edit_lease("n", "l", |lease| lease.holder = Some("b".to_owned()));
+        first.cancelled().await;
+        store.edit_lease("n", "l", |lease| lease.holder = None);
+        let second = leadership.wait_until_leader().await.unwrap();
+        for (event, token) in [(Event::Stopped, None), (Event::Leading, Some(second.token))] {
+            let update = reader.next().await;
+            assert_eq!((update.event, update.snapshot.token), (event, token));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_wait_for_the_own_term_ends_with_the_elector() {
         let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
         let updates = Updates::new(elector.leadership(), CancellationToken::new());

@@ -263,12 +263,17 @@ mod tests {
         let clock = HandClock::at_seconds(100);
         let (mut first, leadership) = elector(&clock, "n/l");
         drop(metrics.observer(&leadership));
-        let (_second, other) = elector(&clock, "n/l");
+        let (mut second, other) = elector(&clock, "n/l");
         drop(metrics.observer(&other));
-        first.publish(Some(led_until(110)), None);
-        let shown = scraped(&registry);
-        for line in [r#"hustings_lease_held{lease="n/l"} 1"#, r#"hustings_lease_validity_seconds{lease="n/l"} 10.0"#] {
-            assert!(shown.contains(&line.to_owned()), "{shown:?}");
+        for leader in [&mut first, &mut second] {
+            leader.publish(Some(led_until(110)), None);
+            let shown = scraped(&registry);
+            for line in
+                [r#"hustings_lease_held{lease="n/l"} 1"#, r#"hustings_lease_validity_seconds{lease="n/l"} 10.0"#]
+            {
+                assert!(shown.contains(&line.to_owned()), "{shown:?}");
+            }
+            leader.publish(None, None);
         }
     }
 

@@ -48,6 +48,16 @@ fn candidate(reply: Reply) -> CandidateRecord {
 }
 
 #[test]
+fn the_read_after_a_conflict_reads_the_same_candidate() {
+    for candidate in [CandidateKey::hustings("a"), CandidateKey::native("a")] {
+        let read = Request::ReadCandidate { candidate: candidate.clone() };
+        let patched = Request::patch_candidate(candidate.clone(), "u", CandidatePatch::Ping(WALL));
+        let deleted = Request::DeleteCandidate { candidate, uid: "u".to_owned(), resource_version: None };
+        assert_eq!([patched, deleted].map(|request| request.read_back()), [read.clone(), read]);
+    }
+}
+
+#[test]
 fn a_lease_is_created_once_and_written_on_its_current_version_only() {
     let mut store = ReferenceStore::new();
     let creation = Request::CreateLease { name: lease_name() };
