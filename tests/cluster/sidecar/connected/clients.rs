@@ -19,9 +19,13 @@ use crate::replica::{lease, token, until};
 
 const FILES: [&str; 4] = ["client.py", "client.go", "client.js", "client.sh"];
 
+fn path(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/while-connected").join(file)
+}
+
 /// The command of the example `file`, which treats a sidecar as frozen after `silence`.
 fn command(file: &str, sidecar: SocketAddr, silence: Duration) -> Command {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/while-connected").join(file);
+    let path = path(file);
     let (sidecar, silence) = (format!("http://{sidecar}"), silence.as_secs());
     let interpreter = match path.extension().and_then(|extension| extension.to_str()) {
         Some("go") => {
@@ -165,6 +169,8 @@ async fn shell_client_leads_dies_freezes_and_hands_over() {
 #[tokio::test]
 async fn clients_exit_when_the_sidecar_is_silent_for_too_long() {
     const SILENCE: Duration = Duration::from_secs(10);
+    // The build blocks this thread, so another client would meanwhile treat its sidecar as frozen.
+    built(&path("client.go"));
     let closed = join_all(FILES.map(async |file| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut command = command(file, listener.local_addr().unwrap(), SILENCE);
