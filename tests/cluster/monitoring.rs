@@ -44,16 +44,18 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
     assert!(summary.starts_with(&format!("Lease {}/lonely has had no holder for ", world.namespace)), "{summary}");
     prometheus.until_it_has(r#"hustings_leases{state="no-candidate"} == 1"#).await;
 
+    let lonely = Peer::live(&world, "lonely", "lonely-0");
+    prometheus.resolves("HustingsLeaseUnheld").await;
+
     // A pause without an end, which somebody has forgotten.
     let pause = |reason: Option<&str>| json!({ "metadata": { "annotations": { "hustings.io/hold": reason } } });
     world.patch_lease("lonely", pause(Some("works"))).await;
+    lonely.crash();
     let summary = prometheus.fires("HustingsLeaseOnHold", None).await;
-    assert_eq!(summary, "1 Leases have had no holder for an hour, because their elections are on hold");
-    prometheus.resolves("HustingsLeaseUnheld").await;
+    assert_eq!(summary, "For an hour, 1 Leases have had no holder because their elections are on hold");
     world.patch_lease("lonely", pause(None)).await;
-    prometheus.resolves("HustingsLeaseOnHold").await;
     let _lonely = Peer::live(&world, "lonely", "lonely-0");
-    prometheus.resolves("HustingsLeaseUnheld").await;
+    prometheus.resolves("HustingsLeaseOnHold").await;
 
     // A holder that renews and ignores the request to hand over.
     let slow = Peer::start(&world, "slow", "slow-0", "2.0.0").await;
@@ -70,6 +72,8 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
     // Two candidates whose priorities rise in turn.
     let _first = Peer::start(&world, "web", "web-0", "1.0.0").await;
     world.led_by("web", "web-0").await;
+    // An increase counts from the first sample of a series.
+    prometheus.until_it_has(r#"hustings_election_transitions_total{lease="web"} == 1"#).await;
     let _second = Peer::start(&world, "web", "web-1", "1.0.0").await;
     for priority in 1..5 {
         let candidate = format!("web-{}", priority % 2);
