@@ -13,11 +13,11 @@ exec 3< <(exec curl --silent --show-error --fail --no-buffer "$sidecar/term")
 trap "kill $! 2>/dev/null" EXIT # closes the connection
 trap 'exit 0' TERM              # without it, the first process of a container ignores SIGTERM
 uptime
-heard=$now token=''
+heard=$now token='' begun=''
 # Work is done between the events, so none is left when the connection closes. A step must be shorter than the silence.
 while uptime && ((now - heard < silence)); do
-  if IFS= read -r -t 0.1 line <&3; then
-    heard=$now
+  if IFS= read -r -t 0.1 part <&3; then
+    line=$begun$part begun='' heard=$now
     case $line in
       "event: leading") ;;
       "event: "*) break ;;
@@ -25,8 +25,9 @@ while uptime && ((now - heard < silence)); do
     esac
   elif (($? <= 128)); then
     break # the stream has ended
-  elif [[ $token ]]; then
-    echo "working, token $token"
+  else
+    begun+=$part # of a line whose end has not arrived yet
+    [[ $token ]] && echo "working, token $token"
   fi
 done
 exit 1

@@ -165,6 +165,27 @@ async fn shell_client_leads_dies_freezes_and_hands_over() {
     lead_die_freeze_and_hand_over("client.sh").await;
 }
 
+/// A busy machine may read a line in two parts.
+#[tokio::test]
+async fn clients_understand_an_event_that_arrives_in_parts() {
+    built(&path("client.go"));
+    join_all(FILES.map(async |file| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut command = command(file, listener.local_addr().unwrap(), PATIENCE * 2);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut client = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
+        let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nevent: leading\ndata: {\"token\":4711}\n\nevent: sto").await.unwrap();
+        // The client in bash reads for 0.1 s at a time.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stream.write_all(b"pping\ndata: {\"token\":4711}\n\n").await.unwrap();
+        let code = timeout(PATIENCE, client.wait()).await.unwrap_or_else(|_| panic!("{file} goes on")).unwrap().code();
+        assert_eq!(code, Some(1), "{file}");
+    }))
+    .await;
+}
+
 /// Another replica may lead after the silence, so the client must not be late.
 #[tokio::test]
 async fn clients_exit_when_the_sidecar_is_silent_for_too_long() {
