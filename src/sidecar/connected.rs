@@ -82,7 +82,8 @@ impl Standing<'_> {
         }
     }
 
-    /// Stands for one client. Returns when the client is gone and its term is over.
+    /// Stands for one client. Returns when its term is over, or when it is gone without one. The route accepts no other
+    /// client before this one is gone.
     async fn stand(&self, client: Client) -> anyhow::Result<()> {
         let stop = self.sidecar.shutdown.child_token();
         let elector = self.sidecar.elector(&stop)?;

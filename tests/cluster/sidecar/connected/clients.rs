@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use hustings_controlplane::{PATIENCE, Process, shared};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Child;
 use tokio::time::timeout;
 
 use super::{Sidecar, start};
@@ -165,17 +166,24 @@ async fn shell_client_leads_dies_freezes_and_hands_over() {
     lead_die_freeze_and_hand_over("client.sh").await;
 }
 
+/// Starts the example `file`, and takes the place of its sidecar. Returns the client and its connection.
+async fn connected(file: &str, silence: Duration) -> (Child, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut command = command(file, listener.local_addr().unwrap(), silence);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let client = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
+    let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    // The request. Go closes a connection on which an answer precedes it.
+    assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
+    (client, stream)
+}
+
 /// A busy machine may read a line in two parts.
 #[tokio::test]
 async fn clients_understand_an_event_that_arrives_in_parts() {
     built(&path("client.go"));
     join_all(FILES.map(async |file| {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut command = command(file, listener.local_addr().unwrap(), PATIENCE * 2);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut client = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
-        let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
-        assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
+        let (mut client, mut stream) = connected(file, PATIENCE * 2).await;
         stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nevent: leading\ndata: {\"token\":4711}\n\nevent: sto").await.unwrap();
         // The client in bash reads for 0.1 s at a time.
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -193,13 +201,7 @@ async fn clients_exit_when_the_sidecar_is_silent_for_too_long() {
     // The build blocks this thread, so another client would meanwhile treat its sidecar as frozen.
     built(&path("client.go"));
     let closed = join_all(FILES.map(async |file| {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut command = command(file, listener.local_addr().unwrap(), SILENCE);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut client = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
-        let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
-        // The request. Go closes a connection on which an answer precedes it.
-        assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0);
+        let (mut client, mut stream) = connected(file, SILENCE).await;
         stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nevent: leading\ndata: {\"token\":4711}\n\n").await.unwrap();
         // curl measures the speed over some seconds.
         for _ in 0..5 {
