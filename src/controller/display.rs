@@ -77,7 +77,7 @@ impl Display {
         let Some(observed) = election.lease().filter(|observed| observed.is_expired(now.moment)) else { return };
         // A Lease without a holder is in a gap already, so this changes nothing.
         if !election.is_grant(observed.record()) {
-            self.timeline.vacate(self.last_change(now), Unheld::Lapsed.into());
+            self.timeline.vacate(self.last_change(now), Unheld::Expired.into());
             self.touch();
         }
     }
@@ -117,7 +117,7 @@ impl Display {
         match &lease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
                 let at = match cause {
-                    Unheld::Lapsed | Unheld::ProvenDead(_) => self.last_change(now),
+                    Unheld::Expired | Unheld::ProvenDead(_) => self.last_change(now),
                     _ => wall(*since, now),
                 };
                 self.timeline.vacate(at, (*cause).into());

@@ -324,7 +324,7 @@ impl ElectedLease {
                 self.gap.get_or_insert((*since, cause));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
-                let cause = self.record().and_then(end_of_work).map_or(UnheldCause::HandOver, UnheldCause::from);
+                let cause = self.record().and_then(end_of_work).map_or(UnheldCause::HandedOver, UnheldCause::from);
                 self.gap.get_or_insert((now, cause));
             }
             LeaseVerdict::Held { taken_up: true, .. } => {

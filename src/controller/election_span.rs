@@ -164,10 +164,10 @@ mod tests {
         assert_eq!(follow(&mut span, 1, held("a", None, true), None), (None, false));
         assert_eq!(follow(&mut span, 2, held("a", None, true), asked()), (None, true), "it is not written yet");
         for seconds in [3, 4] {
-            assert_eq!(follow(&mut span, seconds, held("a", Some("b"), true), None), (Some((3, "hand-over")), true));
+            assert_eq!(follow(&mut span, seconds, held("a", Some("b"), true), None), (Some((3, "handed-over")), true));
         }
         assert_eq!(follow(&mut span, 5, held("a", None, true), None), (None, false), "it was withdrawn");
-        assert_eq!(follow(&mut span, 6, held("a", Some("b"), true), None), (Some((6, "hand-over")), false));
+        assert_eq!(follow(&mut span, 6, held("a", Some("b"), true), None), (Some((6, "handed-over")), false));
         assert_eq!(follow(&mut span, 7, held("b", None, true), None), (None, false), "it is exported");
     }
 
@@ -205,7 +205,7 @@ mod tests {
         };
         let (mut span, key) = (ElectionSpan::default(), LeaseKey::new("of-span", "web"));
         let at = |second: i64| Moment::from_micros(second * 1_000_000);
-        let unheld = || LeaseVerdict::Unheld { since: at(12), cause: Unheld::Lapsed };
+        let unheld = || LeaseVerdict::Unheld { since: at(12), cause: Unheld::Expired };
         for (second, lease) in
             [(5, held("c1", None, true)), (12, unheld()), (13, unheld()), (15, held("c1", None, true)), (16, unheld())]
         {
@@ -222,7 +222,7 @@ mod tests {
         let attributes = [
             "k8s.namespace.name=of-span",
             "lease=web",
-            "cause=lapsed",
+            "cause=expired",
             "holder=c1",
             "transitions=7",
             "former_holder=c1",
@@ -240,7 +240,7 @@ mod tests {
         for lease in [LeaseVerdict::OutOfBounds, LeaseVerdict::Foreign { holder: "x".into() }] {
             let mut span = ElectionSpan::default();
             follow(&mut span, 1, held("a", Some("b"), true), None);
-            assert_eq!(follow(&mut span, 2, LeaseVerdict::Unread, None).0, Some((1, "hand-over")));
+            assert_eq!(follow(&mut span, 2, LeaseVerdict::Unread, None).0, Some((1, "handed-over")));
             assert_eq!(follow(&mut span, 3, lease, None), (None, false));
             assert_eq!(span.holder, None);
         }

@@ -174,8 +174,8 @@ fn sentence(elector: &NativeElector, elects: bool) -> String {
         (NativeElector::Unknown, _) => {
             format!("it is unknown who elects native candidates by Lease {NAMESPACE}/{LEASE}")
         }
-        (NativeElector::Nobody, _) => "the leading controller elects native candidates".to_owned(),
-        (NativeElector::Hustings(holder), _) => format!("{holder} stands in and elects native candidates after a wait"),
+        (NativeElector::Leader, _) => "the leading controller elects native candidates".to_owned(),
+        (NativeElector::StandIn(holder), _) => format!("{holder} stands in and elects native candidates after a wait"),
         (NativeElector::Other(holder), _) => {
             format!("{holder} elects native candidates, and Hustings leaves them alone")
         }

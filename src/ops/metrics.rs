@@ -181,8 +181,8 @@ impl Metrics {
         registry.register("leading", "Whether this controller elects (1) or stands by (0)", self.leading.clone());
         registry.register(
             "native_elector",
-            "Which program elects native candidates (1); nobody: none but the leading Hustings controller; \
-             0 everywhere without --native",
+            "Which program elects native candidates (1); leader: the leading Hustings controller; stand-in: the Hustings \
+             controller that holds leader-election-controller; 0 everywhere without --native",
             self.native_elector.clone(),
         );
         registry.register_with_unit(

@@ -55,12 +55,12 @@ pub struct Reading {
 pub enum NativeElector {
     /// No read has shown it yet, or the last read is too old.
     Unknown,
-    /// No program holds the Lease. The leading Hustings controller elects.
-    Nobody,
+    /// The leading Hustings controller, because no program holds the Lease.
+    Leader,
     /// This holder: Kubernetes' controller, another program, or a Hustings controller of another group.
     Other(Arc<str>),
-    /// This holder, which is a Hustings controller of this group.
-    Hustings(Arc<str>),
+    /// This holder, a Hustings controller of this group that stands in.
+    StandIn(Arc<str>),
 }
 
 /// What to do now.
@@ -160,7 +160,7 @@ impl StandIn {
                 Seen::Held { lease: Box::new(Observed::first(record, now)), mark, renewed: false }
             }
         };
-        if matches!(self.elector(now), NativeElector::Hustings(_)) {
+        if matches!(self.elector(now), NativeElector::StandIn(_)) {
             let noticed_at = if self.has_been_held_for_long() { now } else { now.after(NOTICE) };
             self.noticed_at.get_or_insert(noticed_at);
         } else {
@@ -186,12 +186,12 @@ impl StandIn {
         let write = self.write(now, &elector).filter(|_| self.leads && self.stands_in);
         let elects = self.leads
             && match elector {
-                NativeElector::Nobody => true,
-                NativeElector::Hustings(_) if self.holds() => {
+                NativeElector::Leader => true,
+                NativeElector::StandIn(_) if self.holds() => {
                     self.entitled_until.is_some_and(|until| now.moment < until)
                         && self.noticed_at.is_some_and(|at| now.moment >= at)
                 }
-                NativeElector::Unknown | NativeElector::Other(_) | NativeElector::Hustings(_) => false,
+                NativeElector::Unknown | NativeElector::Other(_) | NativeElector::StandIn(_) => false,
             };
         Decision { write, elects, elector }
     }
@@ -209,8 +209,8 @@ impl StandIn {
             Seen::Nothing => NativeElector::Unknown,
             // Kubernetes' controller may be about to begin.
             Seen::Free { since } if now < since.after(NOTICE) => NativeElector::Unknown,
-            Seen::Free { .. } => NativeElector::Nobody,
-            Seen::Held { lease, .. } if now >= lease.expires_at().after(NOTICE) => NativeElector::Nobody,
+            Seen::Free { .. } => NativeElector::Leader,
+            Seen::Held { lease, .. } if now >= lease.expires_at().after(NOTICE) => NativeElector::Leader,
             Seen::Held { lease, .. } if lease.is_expired(now) => NativeElector::Unknown,
             Seen::Held { lease, mark, .. } => {
                 let holder: Arc<str> = lease.record().holder.as_deref().unwrap_or_default().into();
@@ -218,7 +218,7 @@ impl StandIn {
                     Controller { group: Arc::clone(&self.controller.group), identity: Arc::clone(&holder) };
                 // Other programs keep the mark when they take the Lease, so it counts for its own holder only.
                 if mark.as_deref() == Some(&*controller.mark()) {
-                    NativeElector::Hustings(holder)
+                    NativeElector::StandIn(holder)
                 } else {
                     NativeElector::Other(holder)
                 }
@@ -238,10 +238,10 @@ impl StandIn {
         let Seen::Held { lease, mark, renewed } = &self.seen else { return None };
         let record = lease.record();
         let takes = match elector {
-            NativeElector::Unknown | NativeElector::Nobody => return None,
-            NativeElector::Hustings(_) if self.holds() => None,
+            NativeElector::Unknown | NativeElector::Leader => return None,
+            NativeElector::StandIn(_) if self.holds() => None,
             // Its holder no longer leads the controllers.
-            NativeElector::Hustings(_) => Some(record.transitions.saturating_add(1)),
+            NativeElector::StandIn(_) => Some(record.transitions.saturating_add(1)),
             NativeElector::Other(holder) => {
                 let pauses = self.taken_at.is_some_and(|at| now.moment < at.after(TAKE_PAUSE));
                 let stands_in = mark.as_ref().is_some_and(|mark| mark.ends_with(&format!(" {holder}")));

@@ -153,9 +153,9 @@ impl World {
         if process.shown.as_ref() != Some(&shown) {
             let elector = match &shown.0 {
                 NativeElector::Unknown => "unknown".to_owned(),
-                NativeElector::Nobody => "nobody".to_owned(),
+                NativeElector::Leader => "leader".to_owned(),
                 NativeElector::Other(holder) => format!("other {holder}"),
-                NativeElector::Hustings(holder) => format!("hustings {holder}"),
+                NativeElector::StandIn(holder) => format!("stand-in {holder}"),
             };
             self.report(&format!("{name}: {elector}{}", if shown.1 { ", elects" } else { "" }));
         }

@@ -137,11 +137,11 @@ impl fmt::Display for Cause {
             Self::Unheld(Unheld::Panicked) => "the work of the holder panicked",
             Self::Unheld(Unheld::WorkEnded) => "the work of the holder ended",
             Self::HandedOver => "the holder handed over",
-            Self::Unheld(Unheld::Lapsed) => "the holder stopped renewing",
+            Self::Unheld(Unheld::Expired) => "the holder stopped renewing",
             Self::Unheld(Unheld::ProvenDead(Evidence::ContainerTerminated)) => "the holder's container had terminated",
             Self::Unheld(Unheld::ProvenDead(Evidence::NodeOutOfService)) => "the holder's node is out of service",
             Self::Replaced => "the holder was replaced",
-            Self::Unheld(Unheld::GrantNotTakenUp) => "the elected candidate did not take up its grant",
+            Self::Unheld(Unheld::NotTakenUp) => "the elected candidate did not take up its grant",
             Self::Unheld(Unheld::Missing) => "the Lease does not exist",
             Self::OnHold => "the Lease is on hold",
             Self::Recorded(ending) => return ending.fmt(f),
@@ -187,7 +187,7 @@ mod tests {
         timeline.hold(term("a", 1), at(10), Some(at(4)));
         timeline.hold(term("a", 1), at(12), Some(at(4)));
         assert_eq!((shown(&timeline), timeline.gap_since()), (vec!["4- a/1".to_owned()], None));
-        timeline.vacate(at(20), Unheld::Lapsed.into());
+        timeline.vacate(at(20), Unheld::Expired.into());
         timeline.vacate(at(21), Unheld::Released.into());
         assert_eq!(timeline.gap_since(), Some(at(20)));
         timeline.hold(term("b", 2), at(22), Some(at(1)));
@@ -221,7 +221,7 @@ mod tests {
     fn a_late_renewal_after_the_expiry_is_shown_as_the_same_term_after_a_gap() {
         let mut timeline = Timeline::default();
         timeline.hold(term("a", 1), at(0), None);
-        timeline.vacate(at(15), Unheld::Lapsed.into());
+        timeline.vacate(at(15), Unheld::Expired.into());
         timeline.hold(term("a", 1), at(16), None);
         assert_eq!(shown(&timeline), ["16- a/1", "15-16 the holder stopped renewing", "0-15 a/1"]);
     }
@@ -249,11 +249,11 @@ mod tests {
             (Unheld::Panicked.into(), "the work of the holder panicked"),
             (Unheld::WorkEnded.into(), "the work of the holder ended"),
             (Cause::HandedOver, "the holder handed over"),
-            (Unheld::Lapsed.into(), "the holder stopped renewing"),
+            (Unheld::Expired.into(), "the holder stopped renewing"),
             (Unheld::ProvenDead(ContainerTerminated).into(), "the holder's container had terminated"),
             (Unheld::ProvenDead(NodeOutOfService).into(), "the holder's node is out of service"),
             (Cause::Replaced, "the holder was replaced"),
-            (Unheld::GrantNotTakenUp.into(), "the elected candidate did not take up its grant"),
+            (Unheld::NotTakenUp.into(), "the elected candidate did not take up its grant"),
             (Unheld::Missing.into(), "the Lease does not exist"),
             (Cause::OnHold, "the Lease is on hold"),
             (Cause::Recorded(Ending::Expired), &*Ending::Expired.to_string()),

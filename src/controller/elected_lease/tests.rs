@@ -147,8 +147,8 @@ fn a_hand_over_after_a_closed_connection_is_published_and_measured_with_that_cau
     for (ending, published, cause) in [
         ("handed over (connection closed)", Some(Cause::ConnectionClosed), "connection-closed"),
         ("handed over (work ended)", Some(Cause::WorkEnded), "work-ended"),
-        ("handed over (better candidate)", None, "hand-over"),
-        ("handed over", None, "hand-over"),
+        ("handed over (better candidate)", None, "handed-over"),
+        ("handed over", None, "handed-over"),
     ] {
         let (mut lease, (metrics, registry)) = (elected_lease(), Metrics::new());
         let term = format!("4 a from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: {ending}");

@@ -150,7 +150,7 @@ async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_m
     assert_eq!(spec["holderIdentity"], "hustings-1");
     assert_eq!(spec["leaseDurationSeconds"], LEASE_DURATION_SECONDS);
     assert_eq!(spec["leaseTransitions"], 5);
-    assert_eq!(elector_shown(&metrics), [NativeElectorKind::Hustings]);
+    assert_eq!(elector_shown(&metrics), [NativeElectorKind::StandIn]);
     assert!(!*elects.borrow(), "the former holder may not have noticed");
     assert!(report(&health).starts_with("hustings-1 stands in and elects native candidates after a wait, since "));
 
@@ -219,12 +219,12 @@ async fn a_controller_that_no_longer_leads_gives_up_the_right_to_elect() {
 
 #[test]
 fn each_elector_of_native_candidates_has_its_own_words() {
-    use NativeElector::{Hustings, Nobody, Other, Unknown};
+    use NativeElector::{Leader, Other, StandIn, Unknown};
     let lease = format!("Lease {NAMESPACE}/{LEASE}");
     for (elector, expected) in [
         (Unknown, format!("it is unknown who elects native candidates by {lease}")),
-        (Nobody, "the leading controller elects native candidates".to_owned()),
-        (Hustings("h".into()), "h stands in and elects native candidates after a wait".to_owned()),
+        (Leader, "the leading controller elects native candidates".to_owned()),
+        (StandIn("h".into()), "h stands in and elects native candidates after a wait".to_owned()),
         (Other("k".into()), "k elects native candidates, and Hustings leaves them alone".to_owned()),
     ] {
         assert_eq!(sentence(&elector, false), expected);

@@ -163,12 +163,12 @@ label_values! {
     NativeElectorKind, "elector":
     /// It is unknown.
     Unknown = "unknown",
-    /// No other program, so the leading Hustings controller does.
-    Nobody = "nobody",
+    /// The leading Hustings controller, because no program holds the Lease of Kubernetes' controller.
+    Leader = "leader",
     /// Kubernetes' controller, or another program.
     Other = "other",
-    /// A Hustings controller that stands in.
-    Hustings = "hustings",
+    /// A Hustings controller that stands in: it holds that Lease.
+    StandIn = "stand-in",
 }
 
 label_values! {
@@ -217,15 +217,15 @@ label_values! {
     /// The last holder gave it up because its work ended by itself.
     WorkEnded = "work-ended",
     /// The holder stopped renewing.
-    Lapsed = "lapsed",
+    Expired = "expired",
     /// The holder's container terminated.
     ContainerTerminated = "container-terminated",
     /// The holder's node was declared out of service.
     NodeOutOfService = "node-out-of-service",
     /// The electee did not take up its grant.
-    GrantNotTakenUp = "grant-not-taken-up",
+    NotTakenUp = "not-taken-up",
     /// The holder handed it over, on request or for an unknown reason.
-    HandOver = "hand-over",
+    HandedOver = "handed-over",
 }
 
 impl From<Unheld> for UnheldCause {
@@ -237,10 +237,10 @@ impl From<Unheld> for UnheldCause {
             Unheld::ConnectionClosed => Self::ConnectionClosed,
             Unheld::Panicked => Self::Panicked,
             Unheld::WorkEnded => Self::WorkEnded,
-            Unheld::Lapsed => Self::Lapsed,
+            Unheld::Expired => Self::Expired,
             Unheld::ProvenDead(Evidence::ContainerTerminated) => Self::ContainerTerminated,
             Unheld::ProvenDead(Evidence::NodeOutOfService) => Self::NodeOutOfService,
-            Unheld::GrantNotTakenUp => Self::GrantNotTakenUp,
+            Unheld::NotTakenUp => Self::NotTakenUp,
         }
     }
 }
@@ -252,7 +252,7 @@ impl From<Cause> for UnheldCause {
             Cause::ConnectionClosed => Self::ConnectionClosed,
             Cause::Panicked => Self::Panicked,
             Cause::WorkEnded => Self::WorkEnded,
-            _ => Self::HandOver,
+            _ => Self::HandedOver,
         }
     }
 }
@@ -281,9 +281,9 @@ impl NativeElectorKind {
     pub const fn of(elector: &NativeElector) -> Self {
         match elector {
             NativeElector::Unknown => Self::Unknown,
-            NativeElector::Nobody => Self::Nobody,
+            NativeElector::Leader => Self::Leader,
             NativeElector::Other(_) => Self::Other,
-            NativeElector::Hustings(_) => Self::Hustings,
+            NativeElector::StandIn(_) => Self::StandIn,
         }
     }
 }
@@ -318,10 +318,10 @@ mod tests {
             (Unheld::ConnectionClosed, "connection-closed"),
             (Unheld::Panicked, "panicked"),
             (Unheld::WorkEnded, "work-ended"),
-            (Unheld::Lapsed, "lapsed"),
+            (Unheld::Expired, "expired"),
             (Unheld::ProvenDead(Evidence::ContainerTerminated), "container-terminated"),
             (Unheld::ProvenDead(Evidence::NodeOutOfService), "node-out-of-service"),
-            (Unheld::GrantNotTakenUp, "grant-not-taken-up"),
+            (Unheld::NotTakenUp, "not-taken-up"),
         ];
         for (unheld, label) in of_unheld {
             assert_eq!(UnheldCause::from(unheld).as_str(), label);
@@ -330,9 +330,9 @@ mod tests {
             (Cause::ConnectionClosed, "connection-closed"),
             (Cause::Panicked, "panicked"),
             (Cause::WorkEnded, "work-ended"),
-            (Cause::Stopped, "hand-over"),
-            (Cause::BetterCandidate, "hand-over"),
-            (Cause::Transfer, "hand-over"),
+            (Cause::Stopped, "handed-over"),
+            (Cause::BetterCandidate, "handed-over"),
+            (Cause::Transfer, "handed-over"),
         ];
         for (cause, label) in of_hand_over {
             assert_eq!(UnheldCause::from(cause).as_str(), label);
@@ -363,9 +363,9 @@ mod tests {
     fn each_elector_of_native_candidates_has_its_own_label() {
         for (elector, label) in [
             (NativeElector::Unknown, "unknown"),
-            (NativeElector::Nobody, "nobody"),
+            (NativeElector::Leader, "leader"),
             (NativeElector::Other("a".into()), "other"),
-            (NativeElector::Hustings("a".into()), "hustings"),
+            (NativeElector::StandIn("a".into()), "stand-in"),
         ] {
             assert_eq!(NativeElectorKind::of(&elector).as_str(), label);
         }

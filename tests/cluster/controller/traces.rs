@@ -49,7 +49,7 @@ async fn each_election_is_a_span_with_its_cause_its_holder_and_the_reason_of_eac
     assert!(first.start_time_unix_nano < first.end_time_unix_nano, "{first:?}");
 
     let of_second = attributes(&second.attributes);
-    assert_eq!((&*of_second["hustings.cause"], &*of_second["hustings.holder"]), ("hand-over", "b"));
+    assert_eq!((&*of_second["hustings.cause"], &*of_second["hustings.holder"]), ("handed-over", "b"));
     assert_eq!(of_second["hustings.choice"], "a was asked to hand over to b, which has an older emulation version.");
     assert_eq!((&*of_second["hustings.former_holder"], &*of_second["hustings.transitions"]), ("a", "2"));
     let candidates: Vec<_> = second.events.iter().map(|event| attributes(&event.attributes)).collect();

@@ -75,9 +75,9 @@ impl Election {
         let record = observed.record();
         if observed.is_expired(terms.now) {
             let cause = match (&record.holder, self.is_grant(record), self.evidence()) {
-                (Some(_), true, _) => Unheld::GrantNotTakenUp,
+                (Some(_), true, _) => Unheld::NotTakenUp,
                 (Some(_), false, Some((evidence, _))) => Unheld::ProvenDead(evidence),
-                (Some(_), false, None) => Unheld::Lapsed,
+                (Some(_), false, None) => Unheld::Expired,
                 (None, ..) => Unheld::New,
             };
             return LeaseVerdict::Unheld { since: observed.expires_at(), cause };

@@ -71,11 +71,11 @@ pub enum Unheld {
     /// It was released because the holder's work ended by itself.
     WorkEnded,
     /// The holder stopped renewing.
-    Lapsed,
+    Expired,
     /// The holder was silent, and evidence proved it dead.
     ProvenDead(Evidence),
     /// The electee did not take up its grant.
-    GrantNotTakenUp,
+    NotTakenUp,
 }
 
 /// The verdict on a candidate.

@@ -50,11 +50,11 @@ fn a_lease_without_a_holder_is_free_after_a_wait_that_a_gap_of_the_reads_restart
     let empty = || Some(Reading { record: LeaseRecord { holder: None, ..reading("", 1).record }, mark: None });
     stand_in.observe(at(0), empty());
     stand_in.observe(at(10), empty());
-    assert_eq!(stand_in.decide(now(15)).elector, NativeElector::Nobody);
+    assert_eq!(stand_in.decide(now(15)).elector, NativeElector::Leader);
     stand_in.observe(at(40), empty());
     stand_in.observe(at(50), empty());
     assert_eq!(stand_in.decide(now(54)).elector, NativeElector::Unknown);
-    assert_eq!((stand_in.decide(now(55)).elector, stand_in.decide(now(55)).elects), (NativeElector::Nobody, true));
+    assert_eq!((stand_in.decide(now(55)).elector, stand_in.decide(now(55)).elects), (NativeElector::Leader, true));
     assert_eq!(stand_in.decide(now(65)).elector, NativeElector::Unknown, "the last read is too old");
     stand_in.set_leading(false);
     assert!(!stand_in.decide(now(55)).elects);
@@ -83,7 +83,7 @@ fn a_controller_elects_while_it_holds_the_lease_and_for_a_deadline_after_its_las
     let successor = Reading { mark: Some("g b".to_owned()), ..reading("b", 6) };
     stand_in.observe(at(41), Some(successor));
     let decision = stand_in.decide(now(41));
-    assert_eq!((decision.elects, decision.elector), (false, NativeElector::Hustings("b".into())));
+    assert_eq!((decision.elects, decision.elector), (false, NativeElector::StandIn("b".into())));
     assert_eq!(decision.write.and_then(|write| write.takes), Some(1), "that one no longer leads the controllers");
 }
 
@@ -113,7 +113,7 @@ fn the_waits_end_at_their_instant() {
     }
     let elector = |moment| stand_in.decide(Now { moment, ..now(75) }).elector;
     let before = expired.before(Duration::from_micros(1));
-    assert_eq!([before, expired].map(elector), [NativeElector::Unknown, NativeElector::Nobody]);
+    assert_eq!([before, expired].map(elector), [NativeElector::Unknown, NativeElector::Leader]);
     for (held_for_micros, elects) in [(14_999_999, false), (15_000_000, true)] {
         let mut reading = reading("a", 5);
         reading.record.acquire_time = Some(WireTime::from_micros(0));

@@ -150,8 +150,8 @@ fn the_verdict_names_the_cause_of_a_lease_without_a_holder() {
         (LeaseRecord { transitions: 1, ..released.clone() }, 1, Unheld::Released),
         (LeaseRecord { transitions: 2, ..released.clone() }, 1, Unheld::Released),
         (released, 1, Unheld::New),
-        (held(), 16, Unheld::Lapsed),
-        (grant, 16, Unheld::GrantNotTakenUp),
+        (held(), 16, Unheld::Expired),
+        (grant, 16, Unheld::NotTakenUp),
     ]
     .into_iter()
     .chain(ended);
@@ -173,7 +173,7 @@ fn each_period_without_a_holder_has_its_own_cause() {
     observe(&mut election, held(), Source::Watch, 2);
     election.decide(at(2));
     let expiry = at(2).moment.after(Duration::from_millis(15_015));
-    assert_eq!(election.decide(at(20)).lease, unheld(expiry, Unheld::Lapsed));
+    assert_eq!(election.decide(at(20)).lease, unheld(expiry, Unheld::Expired));
 }
 
 #[test]
