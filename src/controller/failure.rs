@@ -41,6 +41,7 @@ pub(super) fn label(failure: &Failed) -> Failure {
         Failed::Refused(cause) | Failed::Unknown(cause) => match cause.downcast_ref() {
             Some(kube::Error::Api(status)) => match status.code {
                 401 | 403 => Failure::Forbidden,
+                408 | 504 => Failure::Timeout,
                 429 => Failure::Throttled,
                 400..=499 => Failure::Invalid,
                 _ => Failure::Server,
@@ -79,6 +80,8 @@ mod tests {
         for (code, expected) in [
             (401, Failure::Forbidden),
             (403, Failure::Forbidden),
+            (408, Failure::Timeout),
+            (504, Failure::Timeout),
             (429, Failure::Throttled),
             (400, Failure::Invalid),
             (499, Failure::Invalid),

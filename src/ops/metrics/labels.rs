@@ -139,7 +139,7 @@ label_values! {
     Throttled = "throttled",
     /// The server answered with any other failure, such as 5xx.
     Server = "server",
-    /// No answer arrived in time, or the request waited too long to be sent.
+    /// No answer arrived in time, the server says so itself (408 and 504), or the request waited too long to be sent.
     Timeout = "timeout",
     /// The server could not be reached, or its answer could not be read.
     Unreachable = "unreachable",
