@@ -35,7 +35,7 @@ pub struct Config {
 /// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Event {
+enum LineKind {
     /// The campaign has begun.
     Started,
     /// A term of this replica has begun.
@@ -54,7 +54,7 @@ enum Event {
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     time: String,
-    event: Event,
+    event: LineKind,
     identity: &'a str,
     holder: Option<String>,
     term: Option<u32>,
@@ -63,7 +63,7 @@ struct Line<'a> {
 }
 
 #[derive(Clone)]
-struct Printer {
+struct LinePrinter {
     /// Writes a line that includes its line break.
     write: Arc<dyn Fn(&str) + Send + Sync>,
     output: Output,
@@ -87,25 +87,25 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let leadership = elector.leadership();
     // A full disk must not end the term, and `stop_without_reader` notices a closed pipe.
     let write = Arc::new(|line: &str| drop(print(line)));
-    let printer = Printer { write, output, leadership, shutdown, announced: Arc::default() };
-    printer.print(Event::Started, None, "");
+    let printer = LinePrinter { write, output, leadership, shutdown, announced: Arc::default() };
+    printer.print(LineKind::Started, None, "");
     if let Err(unknown) = candidacy.check(&connection).await {
-        printer.print(Event::Error, None, &unknown.to_string());
+        printer.print(LineKind::Error, None, &unknown.to_string());
         return Err(unknown.into());
     }
     stand(elector, &printer).await
 }
 
 /// Stands until the elector has ended, and prints each change.
-async fn stand(elector: Elector, printer: &Printer) -> anyhow::Result<()> {
+async fn stand(elector: Elector, printer: &LinePrinter) -> anyhow::Result<()> {
     let observing = tokio::spawn(printer.clone().observe());
     let campaign = elector.run(|term| printer.lead(term)).await;
     // The observer ends with the elector. Await it, so that no line follows the last one.
     observing.await.context("the task that prints observations died")?;
     match campaign {
-        Ok(()) => printer.print(Event::Exiting, None, ""),
+        Ok(()) => printer.print(LineKind::Exiting, None, ""),
         Err(error) => {
-            printer.print(Event::Error, None, &error.to_string());
+            printer.print(LineKind::Error, None, &error.to_string());
             return Err(error.into());
         }
     }
@@ -133,7 +133,7 @@ fn stop_without_reader(shutdown: CancellationToken) {
     });
 }
 
-impl Printer {
+impl LinePrinter {
     /// Prints the start and the end of one term of this replica.
     async fn lead(&self, term: Term) {
         // The term may already be over.
@@ -142,7 +142,7 @@ impl Printer {
         }
         {
             let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-            self.print(Event::Leading, Some(&term), "");
+            self.print(LineKind::Leading, Some(&term), "");
             *announced = Some(term.clone());
         }
         term.cancelled().await;
@@ -160,7 +160,7 @@ impl Printer {
         } else {
             "the term has ended"
         };
-        self.print(Event::Stopped, Some(&term), why);
+        self.print(LineKind::Stopped, Some(&term), why);
     }
 
     /// Prints a line whenever the holder or the obstacle changes.
@@ -177,24 +177,24 @@ impl Printer {
             }
             if view.obstacle != obstacle {
                 if let Some(obstacle) = &view.obstacle {
-                    self.print(Event::Error, None, &format!("{obstacle} (--identity)"));
+                    self.print(LineKind::Error, None, &format!("{obstacle} (--identity)"));
                 }
                 obstacle = view.obstacle;
             }
             let holder = view.holder.map(|holder| holder.identity);
             if holder != last_holder {
                 let text = if holder.is_some() { "" } else { "the Lease has no holder" };
-                self.print_holder(Event::Observed, holder.clone(), None, text);
+                self.print_holder(LineKind::Observed, holder.clone(), None, text);
                 last_holder = holder;
             }
         }
     }
 
-    fn print(&self, event: Event, term: Option<&Term>, message: &str) {
+    fn print(&self, event: LineKind, term: Option<&Term>, message: &str) {
         self.print_holder(event, self.leadership.holder(), term, message);
     }
 
-    fn print_holder(&self, event: Event, holder: Option<String>, term: Option<&Term>, message: &str) {
+    fn print_holder(&self, event: LineKind, holder: Option<String>, term: Option<&Term>, message: &str) {
         // Take the lock before the time is read, so that the lines are in the order of their times.
         let _in_order = std::io::stdout().lock();
         let line = Line {
@@ -218,15 +218,15 @@ impl Line<'_> {
     fn text(&self, lease: &str) -> String {
         let Self { time, event, identity, holder, term, token, message } = self;
         let what = match event {
-            Event::Started => format!("{identity} stands for Lease {lease}"),
-            Event::Leading => match (term, token) {
+            LineKind::Started => format!("{identity} stands for Lease {lease}"),
+            LineKind::Leading => match (term, token) {
                 (Some(term), Some(token)) => format!("{identity} leads, term {term}, token {token}"),
                 _ => format!("{identity} leads"),
             },
-            Event::Stopped => format!("{identity} no longer leads"),
-            Event::Observed => holder.as_ref().map(|holder| format!("{holder} holds the Lease")).unwrap_or_default(),
-            Event::Exiting => format!("{identity} has stopped"),
-            Event::Error => format!("{identity} has failed"),
+            LineKind::Stopped => format!("{identity} no longer leads"),
+            LineKind::Observed => holder.as_ref().map(|holder| format!("{holder} holds the Lease")).unwrap_or_default(),
+            LineKind::Exiting => format!("{identity} has stopped"),
+            LineKind::Error => format!("{identity} has failed"),
         };
         let separator = if what.is_empty() || message.is_empty() { "" } else { ": " };
         format!("{time}  {what}{separator}{message}")

@@ -83,7 +83,7 @@ struct Wrapper {
 }
 
 /// Why the wrapper no longer stands for the Lease.
-enum Outcome {
+enum EndOfCandidacy {
     /// A signal stopped it. `Some` is the status of the command, if it was running.
     Stopped(Option<Status>),
     /// The Lease was lost, and `--exit-on-loss` is set.
@@ -127,9 +127,9 @@ impl Wrapper {
         let mut backoff = Backoff::default();
         loop {
             match self.campaign().await? {
-                Outcome::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
-                Outcome::Lost => return Ok(ExitCode::from(LOST)),
-                Outcome::Exited(status, ran) => {
+                EndOfCandidacy::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
+                EndOfCandidacy::Lost => return Ok(ExitCode::from(LOST)),
+                EndOfCandidacy::Exited(status, ran) => {
                     // Ctrl-C also reaches the command, which may end before the wrapper receives the signal.
                     if self.runner.stop.token.is_cancelled() || !self.restart.wants(status) {
                         return Ok(ExitCode::from(status.exit_code()));
@@ -153,9 +153,9 @@ impl Wrapper {
         }
     }
 
-    /// Stands with one elector, term after term, until an [`Outcome`]. By then the elector has given up the Lease and
+    /// Stands with one elector, term after term, until an [`EndOfCandidacy`]. By then the elector has given up the Lease and
     /// deleted the candidate. Another replica can therefore lead during a wait before the next start.
-    async fn campaign(&self) -> anyhow::Result<Outcome> {
+    async fn campaign(&self) -> anyhow::Result<EndOfCandidacy> {
         let builder = self.candidacy.builder(&self.connection, &self.runner.stop.token);
         let elector = self.candidacy.build(match &self.admin {
             Some(admin) => admin.measure(builder),
@@ -174,7 +174,7 @@ impl Wrapper {
         }
         tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for the Lease");
         let outcome = self.lead(&leadership, &mut guardian).await;
-        if matches!(outcome, Ok(Outcome::Exited(..))) {
+        if matches!(outcome, Ok(EndOfCandidacy::Exited(..))) {
             leadership.set_stop_cause(Cause::WorkEnded);
         }
         if let Some(admin) = &self.admin {
@@ -184,7 +184,7 @@ impl Wrapper {
         outcome
     }
 
-    async fn lead(&self, leadership: &Leadership, guardian: &mut Guardian) -> anyhow::Result<Outcome> {
+    async fn lead(&self, leadership: &Leadership, guardian: &mut Guardian) -> anyhow::Result<EndOfCandidacy> {
         let mut stopped = None;
         let mut terms = std::pin::pin!(leadership.promotions());
         while let Some(term) = terms.next().await {
@@ -192,13 +192,15 @@ impl Wrapper {
             let Some(_work) = term.begin_work() else { continue };
             let started = self.runner.clock.now();
             match self.runner.serve(guardian, leadership, &term).await? {
-                End::Exited(status) => return Ok(Outcome::Exited(status, self.runner.clock.now().since(started))),
+                End::Exited(status) => {
+                    return Ok(EndOfCandidacy::Exited(status, self.runner.clock.now().since(started)));
+                }
                 End::Stopped(status) => stopped = Some(status),
-                End::Lost if self.exit_on_loss => return Ok(Outcome::Lost),
+                End::Lost if self.exit_on_loss => return Ok(EndOfCandidacy::Lost),
                 End::Lost => {}
             }
             stopped = stopped.filter(|_| self.runner.stop.token.is_cancelled());
         }
-        Ok(Outcome::Stopped(stopped))
+        Ok(EndOfCandidacy::Stopped(stopped))
     }
 }

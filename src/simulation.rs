@@ -67,7 +67,7 @@ pub(crate) enum News {
 }
 
 /// An entry of the queue. A `usize` is the number of a replica.
-enum Event {
+enum SimulationEvent {
     /// The deadline of the replica's elector has come.
     Wake(usize),
     /// An observation reaches the replica.
@@ -94,7 +94,7 @@ struct Sent {
     is_awaited: bool,
 }
 
-struct Controller {
+struct SimulatedController {
     election: Election,
     awaited: usize,
     decides_at: Option<Moment>,
@@ -106,8 +106,8 @@ pub(crate) struct Simulation {
     now: Now,
     store: ReferenceStore,
     replicas: Vec<Replica>,
-    controller: Option<Controller>,
-    queue: BTreeMap<(Moment, u64), Event>,
+    controller: Option<SimulatedController>,
+    queue: BTreeMap<(Moment, u64), SimulationEvent>,
     sequence: u64,
     news: Vec<(Moment, News)>,
 }
@@ -116,7 +116,7 @@ impl Simulation {
     /// Creates a group without replicas at the wall-clock time `wall`. Without a `controller`, the replicas elect
     /// themselves.
     pub(crate) fn new(lease: &str, controller: Option<election::Config>, wall: WireTime) -> Self {
-        let controller = controller.map(|config| Controller {
+        let controller = controller.map(|config| SimulatedController {
             election: Election::new(config, "default", lease),
             awaited: 0,
             decides_at: None,
@@ -133,7 +133,7 @@ impl Simulation {
         };
         simulation.push(
             Duration::ZERO,
-            Event::Inform(election::Observation::LeaseMissing { source: election::Source::Watch }),
+            SimulationEvent::Inform(election::Observation::LeaseMissing { source: election::Source::Watch }),
         );
         simulation
     }
@@ -175,7 +175,7 @@ impl Simulation {
         }
         let elector = Elector::new(config, self.now);
         self.replicas.push(Replica { elector, nomination, shutdown, leading: None, wake_at: None, is_gone: false });
-        self.push(Duration::ZERO, Event::Wake(index));
+        self.push(Duration::ZERO, SimulationEvent::Wake(index));
         self.show_lease_to(index);
         self.show_candidate(&CandidateKey::hustings(&self.replicas[index].nomination.name.clone()));
         index
@@ -183,8 +183,8 @@ impl Simulation {
 
     /// Asks a replica to stop, and kills it after `grace`.
     pub(crate) fn stop(&mut self, replica: usize, grace: Duration) {
-        self.push(Duration::ZERO, Event::Observe(replica, elector::Observation::Stop(Cause::Stopped)));
-        self.push(grace, Event::Kill(replica));
+        self.push(Duration::ZERO, SimulationEvent::Observe(replica, elector::Observation::Stop(Cause::Stopped)));
+        self.push(grace, SimulationEvent::Kill(replica));
     }
 
     /// Edits the Lease as an administrator does.
@@ -216,7 +216,7 @@ impl Simulation {
         self.now = Now { moment: self.now.moment.after(passed), wall: self.now.wall.after(passed) };
     }
 
-    fn push(&mut self, after: Duration, event: Event) {
+    fn push(&mut self, after: Duration, event: SimulationEvent) {
         self.sequence = self.sequence.saturating_add(1);
         self.queue.insert((self.now.moment.after(after), self.sequence), event);
     }
@@ -225,30 +225,31 @@ impl Simulation {
         self.news.push((self.now.moment, news));
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: SimulationEvent) {
         match event {
-            Event::Wake(index) => {
+            SimulationEvent::Wake(index) => {
                 if self.replicas[index].wake_at.is_none_or(|at| at <= self.now.moment) {
                     self.decide(index);
                 }
             }
-            Event::Observe(index, observation) => {
+            SimulationEvent::Observe(index, observation) => {
                 if !self.replicas[index].is_gone {
                     self.replicas[index].elector.observe(self.now, observation);
                     self.decide(index);
                 }
             }
-            Event::Execute(index, action) => self.execute(index, &action),
-            Event::Kill(index) => self.end(index),
-            Event::Decide => {
-                let is_due = |controller: &Controller| controller.decides_at.is_none_or(|at| at <= self.now.moment);
+            SimulationEvent::Execute(index, action) => self.execute(index, &action),
+            SimulationEvent::Kill(index) => self.end(index),
+            SimulationEvent::Decide => {
+                let is_due =
+                    |controller: &SimulatedController| controller.decides_at.is_none_or(|at| at <= self.now.moment);
                 if self.controller.as_ref().is_some_and(is_due) {
                     self.decide_election();
                 }
             }
-            Event::Inform(observation) => self.inform(observation),
-            Event::Carry(sent) => self.carry(sent),
-            Event::Answer(sent, reply) => self.answer(sent, *reply),
+            SimulationEvent::Inform(observation) => self.inform(observation),
+            SimulationEvent::Carry(sent) => self.carry(sent),
+            SimulationEvent::Answer(sent, reply) => self.answer(sent, *reply),
         }
     }
 
@@ -262,7 +263,7 @@ impl Simulation {
         let before = std::mem::replace(&mut replica.leading, leading);
         replica.wake_at = deadline;
         if let Some(deadline) = deadline {
-            self.push(deadline.since(now.moment), Event::Wake(index));
+            self.push(deadline.since(now.moment), SimulationEvent::Wake(index));
         }
         match (before, leading) {
             (None, Some(_)) => self.note(News::Leads { replica: index }),
@@ -273,10 +274,10 @@ impl Simulation {
             match action {
                 elector::Action::StopWork => {
                     let shutdown = self.replicas[index].shutdown;
-                    self.push(shutdown, Event::Observe(index, elector::Observation::WorkStopped));
+                    self.push(shutdown, SimulationEvent::Observe(index, elector::Observation::WorkStopped));
                 }
                 elector::Action::AbortWork => {}
-                request => self.push(LATENCY, Event::Execute(index, request)),
+                request => self.push(LATENCY, SimulationEvent::Execute(index, request)),
             }
         }
         if finished {
@@ -301,7 +302,7 @@ impl Simulation {
         let Some(request) = action.request(replica.elector.config(), Some(&replica.nomination), None) else { return };
         let reply = self.store.execute(&request, self.now.wall);
         if let Some(observation) = action.observation(reply.clone()) {
-            self.push(LATENCY, Event::Observe(index, observation));
+            self.push(LATENCY, SimulationEvent::Observe(index, observation));
         }
         self.show_effect(&request, &reply);
     }
@@ -320,7 +321,7 @@ impl Simulation {
         let decision = controller.election.decide(now);
         let current = controller.election.lease().map(Observed::record).cloned();
         controller.decides_at = Some(decision.deadline);
-        self.push(decision.deadline.since(now.moment), Event::Decide);
+        self.push(decision.deadline.since(now.moment), SimulationEvent::Decide);
         for action in decision.actions {
             let request = action.request(&self.lease, current.as_ref(), [now.wall; 3]);
             match (request, action) {
@@ -340,13 +341,13 @@ impl Simulation {
         if let Some(controller) = &mut self.controller {
             controller.awaited = controller.awaited.saturating_add(usize::from(sent.is_awaited));
         }
-        self.push(LATENCY, Event::Carry(sent));
+        self.push(LATENCY, SimulationEvent::Carry(sent));
     }
 
     fn carry(&mut self, sent: Sent) {
         let reply = self.store.execute(&sent.request, self.now.wall);
         self.show_effect(&sent.request, &reply);
-        self.push(LATENCY, Event::Answer(sent, Box::new(reply)));
+        self.push(LATENCY, SimulationEvent::Answer(sent, Box::new(reply)));
     }
 
     fn answer(&mut self, sent: Sent, reply: Reply) {

@@ -19,11 +19,11 @@ struct Run {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-fn printer(elector: &Elector, output: Output) -> (Printer, mpsc::UnboundedReceiver<String>) {
+fn printer(elector: &Elector, output: Output) -> (LinePrinter, mpsc::UnboundedReceiver<String>) {
     let (sender, printed) = mpsc::unbounded_channel();
     let write = Arc::new(move |line: &str| sender.send(line.to_owned()).unwrap());
     let (leadership, shutdown) = (elector.leadership(), CancellationToken::new());
-    (Printer { write, output, leadership, shutdown, announced: Arc::default() }, printed)
+    (LinePrinter { write, output, leadership, shutdown, announced: Arc::default() }, printed)
 }
 
 fn run(store: &MemoryStore, output: Output, build: impl FnOnce(ElectorBuilder) -> Elector) -> Run {
@@ -31,7 +31,7 @@ fn run(store: &MemoryStore, output: Output, build: impl FnOnce(ElectorBuilder) -
     let elector = build(Elector::in_memory(store, "n", "l").identity("a").shutdown(&shutdown));
     let leadership = elector.leadership();
     let (unstoppable, lines) = printer(&elector, output);
-    let printer = Printer { shutdown: shutdown.clone(), ..unstoppable };
+    let printer = LinePrinter { shutdown: shutdown.clone(), ..unstoppable };
     let task = tokio::spawn(async move { stand(elector, &printer).await });
     Run { printed: lines, shutdown, leadership, task }
 }
@@ -174,12 +174,12 @@ fn each_event_has_a_text_of_its_own() {
             Line { time: "TIME".to_owned(), event, identity: "a", holder, term: token.map(|_| 3), token, message };
         line.text("n/l")
     };
-    assert_eq!(text(Event::Started, None, None, ""), "TIME  a stands for Lease n/l");
-    assert_eq!(text(Event::Leading, Some("a"), Some(7), ""), "TIME  a leads, term 3, token 7");
-    assert_eq!(text(Event::Leading, Some("a"), None, ""), "TIME  a leads");
-    assert_eq!(text(Event::Stopped, Some("a"), Some(7), "why"), "TIME  a no longer leads: why");
-    assert_eq!(text(Event::Observed, Some("b"), None, ""), "TIME  b holds the Lease");
-    assert_eq!(text(Event::Observed, None, None, "no holder"), "TIME  no holder");
-    assert_eq!(text(Event::Exiting, None, None, ""), "TIME  a has stopped");
-    assert_eq!(text(Event::Error, None, None, "why"), "TIME  a has failed: why");
+    assert_eq!(text(LineKind::Started, None, None, ""), "TIME  a stands for Lease n/l");
+    assert_eq!(text(LineKind::Leading, Some("a"), Some(7), ""), "TIME  a leads, term 3, token 7");
+    assert_eq!(text(LineKind::Leading, Some("a"), None, ""), "TIME  a leads");
+    assert_eq!(text(LineKind::Stopped, Some("a"), Some(7), "why"), "TIME  a no longer leads: why");
+    assert_eq!(text(LineKind::Observed, Some("b"), None, ""), "TIME  b holds the Lease");
+    assert_eq!(text(LineKind::Observed, None, None, "no holder"), "TIME  no holder");
+    assert_eq!(text(LineKind::Exiting, None, None, ""), "TIME  a has stopped");
+    assert_eq!(text(LineKind::Error, None, None, "why"), "TIME  a has failed: why");
 }

@@ -17,23 +17,23 @@ use serde::{Deserialize, Serialize};
 use crate::ops::http::{answer, refusal};
 
 #[derive(Deserialize)]
-struct Asked {
+struct RangeQuery {
     instant: Option<String>,
 }
 
 /// The body of the answer.
 #[derive(Serialize)]
-struct Answer {
+struct RangeAnswer {
     /// Whether this replica owns the instant in the query; absent if the query has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     contains: Option<bool>,
     /// The range of the last term; null if this replica has not led.
-    range: Option<Bounds>,
+    range: Option<RangeBounds>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Bounds {
+struct RangeBounds {
     /// The first instant of the range; null without an election.
     start: Option<String>,
     /// The first instant after the range, unless the replica renews; null if the range has no end.
@@ -49,8 +49,8 @@ pub(crate) fn routes(leadership: impl Fn() -> Option<Leadership> + Clone + Send 
     Router::new().route("/range", get(range))
 }
 
-fn range(leadership: Option<&Leadership>, query: Result<Query<Asked>, QueryRejection>) -> Response {
-    let instant = match query.map(|Query(Asked { instant })| instant) {
+fn range(leadership: Option<&Leadership>, query: Result<Query<RangeQuery>, QueryRejection>) -> Response {
+    let instant = match query.map(|Query(RangeQuery { instant })| instant) {
         Ok(None) => Ok(None),
         Ok(Some(text)) => match text.parse::<Timestamp>() {
             Ok(instant) => Ok(Some(instant)),
@@ -61,14 +61,14 @@ fn range(leadership: Option<&Leadership>, query: Result<Query<Asked>, QueryRejec
     match instant {
         Ok(instant) => {
             let contains = instant.map(|instant| leadership.is_some_and(|leadership| leadership.contains(instant)));
-            let range = leadership.and_then(Leadership::range).map(Bounds::from);
-            answer(StatusCode::OK, &Answer { contains, range })
+            let range = leadership.and_then(Leadership::range).map(RangeBounds::from);
+            answer(StatusCode::OK, &RangeAnswer { contains, range })
         }
         Err(reason) => refusal(StatusCode::BAD_REQUEST, &format!("instant: {reason}")),
     }
 }
 
-impl From<TimeRange> for Bounds {
+impl From<TimeRange> for RangeBounds {
     fn from(range: TimeRange) -> Self {
         let TimeRange { start, end, is_failing_open } = range;
         let start = (range != TimeRange::ALWAYS).then(|| shown(start));
@@ -99,7 +99,7 @@ mod tests {
             (range(Some(at(9)), false), json!({ "start": start, "end": end, "failingOpen": false })),
             (range(None, true), json!({ "start": start, "end": null, "failingOpen": true })),
         ] {
-            assert_eq!(serde_json::to_value(Bounds::from(range)).unwrap(), expected);
+            assert_eq!(serde_json::to_value(RangeBounds::from(range)).unwrap(), expected);
         }
     }
 

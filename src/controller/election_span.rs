@@ -40,12 +40,12 @@ impl ElectionSpan {
                 self.began.get_or_insert((*since, UnheldCause::from(*cause)));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
-                self.began.get_or_insert((now.moment, UnheldCause::HandOver));
+                self.began.get_or_insert((now.moment, UnheldCause::HandedOver));
             }
             LeaseVerdict::Held { holder, preferred, taken_up: true } => {
                 let is_new = self.holder.as_deref() != Some(&*holder.name);
                 match self.began {
-                    Some((since, cause)) if is_new || cause != UnheldCause::HandOver => {
+                    Some((since, cause)) if is_new || cause != UnheldCause::HandedOver => {
                         let mut attributes = vec![
                             KeyValue::new("k8s.namespace.name", lease.namespace().to_string()),
                             KeyValue::new("hustings.lease", lease.name().to_string()),
@@ -60,7 +60,7 @@ impl ElectionSpan {
                         self.began = None;
                     }
                     _ if preferred.is_some() => {
-                        self.began.get_or_insert((now.moment, UnheldCause::HandOver));
+                        self.began.get_or_insert((now.moment, UnheldCause::HandedOver));
                     }
                     // No request to hand over stands. This decision may make one.
                     _ => (self.began, self.choice) = (None, choice),

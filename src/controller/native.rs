@@ -36,11 +36,11 @@ pub(super) struct NativeWatch {
     writes: Api<ReadLease>,
     clock: Arc<dyn Clock>,
     elects: watch::Sender<bool>,
-    reporter: Reporter,
+    reporter: ElectorReporter,
 }
 
 /// Reports in the log, the metrics and the check `native` which controller elects.
-struct Reporter {
+struct ElectorReporter {
     check: Check,
     metrics: Metrics,
     reported: Option<(NativeElector, bool)>,
@@ -64,7 +64,7 @@ impl NativeWatch {
             leading,
             reads: Api::namespaced(client, NAMESPACE),
             writes: Api::namespaced(writes, NAMESPACE),
-            reporter: Reporter { check, metrics, reported: None, since: clock.wall() },
+            reporter: ElectorReporter { check, metrics, reported: None, since: clock.wall() },
             clock,
             elects: watch::channel(false).0,
         }
@@ -148,7 +148,7 @@ fn patch(write: &stand_in::Write, controller: &stand_in::Controller) -> Value {
     patch
 }
 
-impl Reporter {
+impl ElectorReporter {
     fn report(&mut self, elector: NativeElector, elects: bool, failure: Option<&str>, now: WireTime) {
         let current = (elector, elects);
         if self.reported.as_ref() != Some(&current) {

@@ -18,11 +18,11 @@ use tokio_util::time::{DelayQueue, delay_queue};
 #[derive(Debug)]
 pub(super) struct Queue<K> {
     timers: DelayQueue<K>,
-    entries: HashMap<K, Entry>,
+    entries: HashMap<K, Queued>,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum Queued {
     Waiting { timer: delay_queue::Key, due: Instant },
     Taken { again: Option<Instant> },
 }
@@ -38,14 +38,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         match self.entries.get_mut(key) {
             None => {
                 let timer = self.timers.insert_at(key.clone(), due);
-                self.entries.insert(key.clone(), Entry::Waiting { timer, due });
+                self.entries.insert(key.clone(), Queued::Waiting { timer, due });
             }
-            Some(Entry::Waiting { timer, due: current }) if due < *current => {
+            Some(Queued::Waiting { timer, due: current }) if due < *current => {
                 self.timers.reset_at(timer, due);
                 *current = due;
             }
-            Some(Entry::Waiting { .. }) => {}
-            Some(Entry::Taken { again }) => *again = Some(again.map_or(due, |current| current.min(due))),
+            Some(Queued::Waiting { .. }) => {}
+            Some(Queued::Taken { again }) => *again = Some(again.map_or(due, |current| current.min(due))),
         }
     }
 
@@ -56,7 +56,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Ends the turn of `key`.
     pub(super) fn finish(&mut self, key: &K) {
-        if let Some(Entry::Taken { again }) = self.entries.get(key) {
+        if let Some(Queued::Taken { again }) = self.entries.get(key) {
             let again = *again;
             self.entries.remove(key);
             if let Some(due) = again {
@@ -67,7 +67,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Removes `key`, unless its turn is running.
     pub(super) fn forget(&mut self, key: &K) {
-        if let Some(Entry::Waiting { timer, .. }) = self.entries.get(key) {
+        if let Some(Queued::Waiting { timer, .. }) = self.entries.get(key) {
             self.timers.remove(timer);
             self.entries.remove(key);
         }
@@ -75,14 +75,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// The number of waiting keys that are due.
     pub(super) fn overdue(&self, now: Instant) -> usize {
-        self.entries.values().filter(|entry| matches!(entry, Entry::Waiting { due, .. } if *due <= now)).count()
+        self.entries.values().filter(|entry| matches!(entry, Queued::Waiting { due, .. } if *due <= now)).count()
     }
 
     fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<K> {
         match self.timers.poll_expired(context) {
             Poll::Ready(Some(expired)) => {
                 let key = expired.into_inner();
-                self.entries.insert(key.clone(), Entry::Taken { again: None });
+                self.entries.insert(key.clone(), Queued::Taken { again: None });
                 Poll::Ready(key)
             }
             Poll::Ready(None) | Poll::Pending => Poll::Pending,

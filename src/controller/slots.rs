@@ -29,7 +29,7 @@ const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// A fixed number of slots. Clones share them.
 #[derive(Clone)]
-pub(super) struct Slots(Arc<Mutex<State>>);
+pub(super) struct Slots(Arc<Mutex<SlotState>>);
 
 /// A slot. Dropping it frees the slot.
 pub(super) struct Slot {
@@ -38,17 +38,17 @@ pub(super) struct Slot {
     taken_at: Instant,
 }
 
-struct State {
+struct SlotState {
     count: usize,
     free: usize,
     /// The namespaces that have slots, wait for some, or hang.
-    namespaces: HashMap<Arc<str>, Usage>,
+    namespaces: HashMap<Arc<str>, SlotUsage>,
     /// The namespaces that wait, in the order in which they are served.
     round: VecDeque<Arc<str>>,
 }
 
 #[derive(Default)]
-struct Usage {
+struct SlotUsage {
     taken: usize,
     waiting: VecDeque<oneshot::Sender<Slot>>,
     hung_at: Option<Instant>,
@@ -56,7 +56,7 @@ struct Usage {
 
 impl Slots {
     pub(super) fn new(count: usize) -> Self {
-        let state = State { count, free: count, namespaces: HashMap::new(), round: VecDeque::new() };
+        let state = SlotState { count, free: count, namespaces: HashMap::new(), round: VecDeque::new() };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -85,18 +85,18 @@ impl Slots {
         Slot { slots: self.clone(), namespace: Arc::clone(namespace), taken_at: Instant::now() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         // A poisoned lock is safe to use, since no code under it can panic half-way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl SlotState {
     /// Takes a slot, unless `namespace` has its full share or already waits. Returns whether it took one.
     fn take(&mut self, namespace: &Arc<str>) -> bool {
         let known = self.namespaces.get(namespace);
         let takes = known.is_none_or(|usage| usage.waiting.is_empty())
-            && known.unwrap_or(&Usage::default()).may_take(self.free, self.count);
+            && known.unwrap_or(&SlotUsage::default()).may_take(self.free, self.count);
         if takes {
             self.namespaces.entry(Arc::clone(namespace)).or_default().taken += 1;
             self.free -= 1;
@@ -157,7 +157,7 @@ impl State {
     }
 }
 
-impl Usage {
+impl SlotUsage {
     fn may_take(&self, free: usize, count: usize) -> bool {
         let quarters = usize::from(self.taken > 0) + usize::from(self.hangs());
         self.taken < free.saturating_sub(count / 4 * quarters)

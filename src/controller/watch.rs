@@ -44,11 +44,11 @@ pub(super) struct Watch<K: Watched> {
     sender: mpsc::Sender<WatchEvent>,
     served: Sender<Option<K::DynamicType>>,
     rng: StdRng,
-    reporter: Reporter,
+    reporter: WatchReporter,
 }
 
 /// Reports the state of a watch in health checks, metrics and the log.
-struct Reporter {
+struct WatchReporter {
     scope: Scope,
     listed: Check,
     crd: Option<Check>,
@@ -64,7 +64,7 @@ impl<K: Watched> Watch<K> {
         rng: StdRng,
     ) -> Self {
         let listed = health.check(scope.check(K::RESOURCE.as_str()));
-        let reporter = Reporter { scope, listed, crd, metrics };
+        let reporter = WatchReporter { scope, listed, crd, metrics };
         Self { sender, served: watch::channel(None).0, rng, reporter }
     }
 
@@ -197,7 +197,7 @@ fn keyed<K: Watched>(event: Event<K>) -> Option<Event<(ObjectKey, K)>> {
     })
 }
 
-impl Reporter {
+impl WatchReporter {
     fn pass<K: Watched>(&self, is_served: bool) {
         if let Some(crd) = &self.crd {
             crd.pass();

@@ -21,10 +21,10 @@ const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
 /// The health of one process. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Health(Arc<Shared>);
+pub struct Health(Arc<SharedHealth>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedHealth {
     started: Instant,
     last_beat_millis: AtomicU64,
     checks: Mutex<Checks>,
@@ -64,7 +64,7 @@ pub struct CheckResult {
 impl Health {
     /// Creates the health of a live process without checks.
     pub fn new() -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedHealth {
             started: Instant::now(),
             last_beat_millis: AtomicU64::new(0),
             checks: Mutex::default(),

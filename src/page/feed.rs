@@ -17,7 +17,7 @@ const MOST_REMOVED: usize = 1024;
 /// The state of the page.
 #[derive(Debug)]
 pub(super) struct Feed {
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     /// The number of the newest change.
     newest: watch::Sender<u64>,
     /// Distinguishes the numbers of this process from those of an earlier one.
@@ -28,7 +28,7 @@ pub(super) struct Feed {
 type Key = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FeedState {
     newest: u64,
     controller: Option<(u64, Arc<RawValue>)>,
     /// Each Lease, with the number of its last change.
@@ -43,10 +43,10 @@ struct State {
 
 /// How much of the state a reader has got; `None` before its first batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Position(Option<Known>);
+pub(super) struct Position(Option<KnownPosition>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct KnownPosition {
     /// The number up to which the reader knows the state.
     number: u64,
     /// The newest number when the reader last started over. The reader needs no removal up to this number, even while
@@ -123,7 +123,8 @@ impl Feed {
         let state = self.state();
         let known = position.0.filter(|known| known.number.max(known.started_at) >= state.forgotten);
         let reset = known.is_none();
-        let Known { number: from, started_at } = known.unwrap_or(Known { number: 0, started_at: state.newest });
+        let KnownPosition { number: from, started_at } =
+            known.unwrap_or(KnownPosition { number: 0, started_at: state.newest });
         if !reset && from >= state.newest {
             return None;
         }
@@ -134,7 +135,7 @@ impl Feed {
         let documents = keys.into_iter().filter_map(|(_, key)| state.leases.get(key));
         let removed = state.removed.range(from + 1..=last.max(from + 1)).filter(|_| !reset);
         let controller = state.controller.as_ref().filter(|(number, _)| reset || (from + 1..=last).contains(number));
-        *position = Position(Some(Known { number: last, started_at }));
+        *position = Position(Some(KnownPosition { number: last, started_at }));
         Some(Batch {
             reset,
             controller: controller.map(|(_, document)| Arc::clone(document)),
@@ -166,11 +167,11 @@ impl Feed {
         let number = id.rsplit_once('-').filter(|(epoch, _)| *epoch == self.epoch);
         let number = number.and_then(|(_, number)| number.parse().ok());
         let number = number.filter(|number| *number <= self.state().newest);
-        Position(number.map(|number| Known { number, started_at: number }))
+        Position(number.map(|number| KnownPosition { number, started_at: number }))
     }
 
     /// Makes a change and wakes the readers. `change` returns the number of the change; `None` if nothing has changed.
-    fn change(&self, change: impl FnOnce(&mut State) -> Option<u64>) {
+    fn change(&self, change: impl FnOnce(&mut FeedState) -> Option<u64>) {
         let mut state = self.state();
         if let Some(number) = change(&mut state) {
             state.newest = number;
@@ -179,7 +180,7 @@ impl Feed {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FeedState> {
         // Only a lack of memory can cause a panic under this lock, so a poisoned lock is safe to use.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

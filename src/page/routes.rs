@@ -63,7 +63,7 @@ pub enum Hosts {
 }
 
 #[derive(Clone)]
-struct RouteState {
+struct PageState {
     feed: Arc<Feed>,
     permits: Arc<Semaphore>,
     stop: CancellationToken,
@@ -71,7 +71,7 @@ struct RouteState {
 
 /// One event. `leases` replaces the Leases that it names.
 #[derive(Serialize)]
-struct Change<'a> {
+struct PageChange<'a> {
     now: String,
     reset: bool,
     controller: Option<&'a RawValue>,
@@ -82,7 +82,7 @@ struct Change<'a> {
 
 /// The routes below `/ui`. Streams end when `stop` is cancelled.
 pub(super) fn router(feed: Arc<Feed>, hosts: Hosts, stop: CancellationToken) -> Router {
-    let state = RouteState { feed, permits: Arc::new(Semaphore::new(MOST_STREAMS)), stop };
+    let state = PageState { feed, permits: Arc::new(Semaphore::new(MOST_STREAMS)), stop };
     Router::new()
         // The location is relative, so that it works behind a proxy with a prefix.
         .route("/ui", get(async || (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, "ui/")])))
@@ -125,7 +125,7 @@ fn file(type_: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, type_)], text).into_response()
 }
 
-async fn events(State(state): State<RouteState>, headers: HeaderMap) -> Response {
+async fn events(State(state): State<PageState>, headers: HeaderMap) -> Response {
     let Ok(permit) = Arc::clone(&state.permits).try_acquire_owned() else {
         let refused = refusal(StatusCode::SERVICE_UNAVAILABLE, "too many open pages: close one, or retry later");
         return ([(header::RETRY_AFTER, "5")], refused).into_response();
@@ -152,7 +152,7 @@ fn text(batch: &Batch) -> String {
     let Batch { reset, controller, removed, leases, more } = batch;
     let leases = leases.iter().map(|lease| &**lease).collect();
     let controller = controller.as_deref();
-    let change = Change { now: now(), reset: *reset, controller, removed, leases, more: *more };
+    let change = PageChange { now: now(), reset: *reset, controller, removed, leases, more: *more };
     // This cannot fail: a change contains only strings and documents.
     serde_json::to_string(&change).unwrap_or_default()
 }

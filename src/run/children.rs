@@ -35,10 +35,10 @@ const LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// All children of the wrapper. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Children(Arc<Shared>);
+pub(super) struct Children(Arc<SharedChildren>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedChildren {
     /// Whether the command shares the wrapper's terminal and process group. Ctrl-C, Ctrl-Z and `fg` then work as they
     /// do without a wrapper.
     terminal: bool,
@@ -127,7 +127,7 @@ impl Children {
             "cannot find the processes of the command in /proc",
             "mount /proc for the process namespace of this process, as `unshare --mount-proc` does",
         ))?;
-        let children = Self(Arc::new(Shared { terminal, group: own.group, started: Mutex::default() }));
+        let children = Self(Arc::new(SharedChildren { terminal, group: own.group, started: Mutex::default() }));
         let mut ended = signal(SignalKind::child()).context("signals cannot be received")?;
         let reaper = children.clone();
         tokio::spawn(async move {
@@ -335,7 +335,7 @@ mod tests {
         ] {
             let process = Process { pid: pid(10), parent, group: process_group, has_ended };
             for (terminal, expected) in [(false, plain), (true, on_a_terminal)] {
-                let children = Children(Arc::new(Shared { terminal, group, started: Mutex::default() }));
+                let children = Children(Arc::new(SharedChildren { terminal, group, started: Mutex::default() }));
                 assert_eq!(children.is_plugin(&process), expected, "{process:?} {terminal}");
             }
         }
@@ -350,7 +350,7 @@ mod tests {
             has_ended: false,
         };
         for (terminal, expected) in [(false, [true, true, false]), (true, [true, false, false])] {
-            let children = Children(Arc::new(Shared { terminal, group: None, started: Mutex::default() }));
+            let children = Children(Arc::new(SharedChildren { terminal, group: None, started: Mutex::default() }));
             let target = children.target(pid(10));
             let included = [process(10, 10), process(11, 10), process(12, 7)].map(|process| target.includes(&process));
             assert_eq!(included, expected, "{target:?}");

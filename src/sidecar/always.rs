@@ -12,7 +12,7 @@ use super::updates::Updates;
 use crate::candidacy::{range, snapshot};
 
 /// The work of each term.
-struct Work {
+struct TermWork {
     leadership: Leadership,
     updates: Arc<Updates>,
     label: Option<Keeper>,
@@ -40,13 +40,13 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_de
         move || Some(updates.snapshot())
     });
     let label = sidecar.start(endpoints, program, is_leader).await?;
-    let work = Work { leadership, updates, label, handover_delay };
+    let work = TermWork { leadership, updates, label, handover_delay };
     let campaign = elector.run(|term| work.lead(term)).await;
     sidecar.finish().await;
     Ok(campaign?)
 }
 
-impl Work {
+impl TermWork {
     /// Serves one term. The elector does not give up the Lease before this function returns.
     async fn lead(&self, term: Term) {
         if let Some(label) = &self.label {
@@ -125,7 +125,7 @@ mod tests {
         let term = leadership.wait_until_leader().await.unwrap();
         let _running = term.begin_work().unwrap();
         let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
-        let work = Work { leadership, updates, label: Some(label), handover_delay: Duration::from_secs(20) };
+        let work = TermWork { leadership, updates, label: Some(label), handover_delay: Duration::from_secs(20) };
         let watching = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             assert!(is_labelled());
@@ -147,7 +147,7 @@ mod tests {
             let running = term.begin_work().unwrap();
             let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
             let handover_delay = Duration::from_secs(20);
-            let work = Work { leadership, updates, label: None, handover_delay };
+            let work = TermWork { leadership, updates, label: None, handover_delay };
             if is_lost {
                 campaign.abort();
             } else {

@@ -30,7 +30,7 @@ use crate::ops::http::{answer, refusal};
 use crate::ops::metrics::{ReleaseCause, ReleaseMetrics};
 
 /// Stands for one client after another.
-struct Standing<'a> {
+struct ConnectedSidecar<'a> {
     sidecar: &'a Sidecar<'a>,
     releases: ReleaseMetrics,
     label: Option<Keeper>,
@@ -52,7 +52,7 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: R
     let (term, clients) = term::route(heartbeat, &sidecar.shutdown, &sidecar.over);
     let program = term.merge(leader(snapshot.clone())).merge(range::routes(move || current.borrow().clone()));
     let label = sidecar.start(endpoints, program, snapshot::routes(snapshot)).await?;
-    let standing = Standing { sidecar, releases, label, leadership };
+    let standing = ConnectedSidecar { sidecar, releases, label, leadership };
     let ended = tokio::select! {
         ended = standing.serve(clients) => ended,
         never = sidecar.health.keep_beating() => match never {},
@@ -70,7 +70,7 @@ fn leader(snapshot: impl Fn() -> Option<Snapshot> + Clone + Send + Sync + 'stati
     Router::new().route("/leader", get(leader))
 }
 
-impl Standing<'_> {
+impl ConnectedSidecar<'_> {
     async fn serve(&self, mut clients: mpsc::Receiver<Client>) -> anyhow::Result<()> {
         loop {
             tokio::select! {

@@ -62,7 +62,7 @@ pub(super) struct Keeper {
     written: watch::Receiver<Option<bool>>,
 }
 
-struct Writer {
+struct LabelWriter {
     pods: Api<PodObject>,
     label: PodLabel,
     pod: Pod,
@@ -95,8 +95,8 @@ impl Keeper {
     /// # Errors
     /// Fails if the server rejects the write permanently, or if the pod does not exist.
     pub(super) async fn start(client: Client, label: PodLabel, pod: Pod) -> anyhow::Result<Self> {
-        let writer = Writer { pods: Api::namespaced(client, &pod.namespace), label, pod };
-        if let Err(Failure::Refused(error) | Failure::Gone(error)) = writer.write(false).await {
+        let writer = LabelWriter { pods: Api::namespaced(client, &pod.namespace), label, pod };
+        if let Err(LabelFailure::Refused(error) | LabelFailure::Gone(error)) = writer.write(false).await {
             let Pod { name, namespace, .. } = &writer.pod;
             return Err(api_error(error).context(Hinted::new(
                 format!("cannot label pod {namespace}/{name}"),
@@ -128,7 +128,7 @@ impl Keeper {
     }
 }
 
-enum Failure {
+enum LabelFailure {
     /// The pod does not exist, or it is another pod of the same name.
     Gone(kube::Error),
     /// The server rejected the write, and would reject it again.
@@ -137,7 +137,7 @@ enum Failure {
     Passing(String),
 }
 
-impl Writer {
+impl LabelWriter {
     async fn keep(self, mut wanted: watch::Receiver<bool>, written: watch::Sender<Option<bool>>) {
         loop {
             // Do this before reading `wanted`. Otherwise, `take_off` could mistake an earlier write for its own.
@@ -149,14 +149,14 @@ impl Writer {
                     REPEAT
                 }
                 // The label is gone with the pod.
-                Err(Failure::Gone(_)) if !on => {
+                Err(LabelFailure::Gone(_)) if !on => {
                     written.send_replace(Some(on));
                     REPEAT
                 }
                 Err(failure) => {
                     let error = match failure {
-                        Failure::Refused(error) | Failure::Gone(error) => api_error(error).to_string(),
-                        Failure::Passing(error) => error,
+                        LabelFailure::Refused(error) | LabelFailure::Gone(error) => api_error(error).to_string(),
+                        LabelFailure::Passing(error) => error,
                     };
                     tracing::warn!(pod = self.pod.name, on, error, "cannot write the pod's label; retrying");
                     RETRY
@@ -170,7 +170,7 @@ impl Writer {
         }
     }
 
-    async fn write(&self, on: bool) -> Result<(), Failure> {
+    async fn write(&self, on: bool) -> Result<(), LabelFailure> {
         let PodLabel { key, value } = &self.label;
         let value = if on { json!(value) } else { Value::Null };
         let mut metadata = json!({ "labels": { key: value } });
@@ -183,13 +183,13 @@ impl Writer {
         match tokio::time::timeout(REQUEST_LIMIT, request).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(kube::Error::Api(status))) if is_of_no_such_pod(&status, &self.pod.name) => {
-                Err(Failure::Gone(kube::Error::Api(status)))
+                Err(LabelFailure::Gone(kube::Error::Api(status)))
             }
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400..=428 | 430..=499) => {
-                Err(Failure::Refused(kube::Error::Api(status)))
+                Err(LabelFailure::Refused(kube::Error::Api(status)))
             }
-            Ok(Err(error)) => Err(Failure::Passing(api_error(error).to_string())),
-            Err(_) => Err(Failure::Passing(format!("no answer within {} s", REQUEST_LIMIT.as_secs()))),
+            Ok(Err(error)) => Err(LabelFailure::Passing(api_error(error).to_string())),
+            Err(_) => Err(LabelFailure::Passing(format!("no answer within {} s", REQUEST_LIMIT.as_secs()))),
         }
     }
 }
@@ -237,13 +237,13 @@ mod tests {
             let (cluster, requests) = cluster(move |_| Some((code, answer.clone())));
             let label = PodLabel::read("hustings.io/leader=true").unwrap();
             let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: Some("u".to_owned()) };
-            let writer = Writer { pods: Api::namespaced(cluster.leases, "n"), label, pod };
+            let writer = LabelWriter { pods: Api::namespaced(cluster.leases, "n"), label, pod };
             for (on, value) in [(true, json!("true")), (false, Value::Null)] {
                 let written = match writer.write(on).await {
                     Ok(()) => "written",
-                    Err(Failure::Gone(_)) => "gone",
-                    Err(Failure::Refused(_)) => "refused",
-                    Err(Failure::Passing(_)) => "passing",
+                    Err(LabelFailure::Gone(_)) => "gone",
+                    Err(LabelFailure::Refused(_)) => "refused",
+                    Err(LabelFailure::Passing(_)) => "passing",
                 };
                 assert_eq!(written, expected, "{code} {reason}");
                 let sent = requests.lock().unwrap().pop().unwrap();
@@ -328,8 +328,8 @@ mod tests {
     async fn a_write_that_gets_no_answer_in_time_may_succeed_later() {
         let label = PodLabel::read("leader=true").unwrap();
         let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
-        let writer = Writer { pods: Api::namespaced(silent_cluster(|_| None).leases, "n"), label, pod };
-        let Err(Failure::Passing(reason)) = writer.write(true).await else { panic!("there was no answer") };
+        let writer = LabelWriter { pods: Api::namespaced(silent_cluster(|_| None).leases, "n"), label, pod };
+        let Err(LabelFailure::Passing(reason)) = writer.write(true).await else { panic!("there was no answer") };
         assert_eq!(reason, "no answer within 5 s");
     }
 

@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The state that the routes share.
 #[derive(Clone)]
-struct RouteState {
+struct SidecarState {
     updates: Arc<Updates>,
     permits: Arc<Semaphore>,
     stop: CancellationToken,
@@ -46,7 +46,7 @@ struct RouteState {
 
 /// Returns the routes for the program. Streams end when `stop` is cancelled.
 pub(super) fn program(updates: &Arc<Updates>, stop: &CancellationToken) -> Router {
-    let state = RouteState {
+    let state = SidecarState {
         updates: Arc::clone(updates),
         permits: Arc::new(Semaphore::new(MOST_WAITING)),
         stop: stop.clone(),
@@ -61,22 +61,22 @@ pub(super) fn program(updates: &Arc<Updates>, stop: &CancellationToken) -> Route
 }
 
 /// The answer of the classic leader-elector sidecar.
-async fn name(State(state): State<RouteState>) -> Response {
+async fn name(State(state): State<SidecarState>) -> Response {
     answer(StatusCode::OK, &json!({ "name": state.updates.snapshot().name() }))
 }
 
-async fn leader(State(state): State<RouteState>) -> Response {
+async fn leader(State(state): State<SidecarState>) -> Response {
     answer(StatusCode::OK, &state.updates.snapshot())
 }
 
 #[derive(Deserialize)]
-struct Wait {
+struct WaitQuery {
     timeout: Option<String>,
 }
 
 /// Answers as soon as this replica leads, or after the time limit. The wait ends if the client disconnects.
-async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryRejection>) -> Response {
-    let limit = match query.map(|Query(Wait { timeout })| timeout) {
+async fn wait(State(state): State<SidecarState>, query: Result<Query<WaitQuery>, QueryRejection>) -> Response {
+    let limit = match query.map(|Query(WaitQuery { timeout })| timeout) {
         Ok(None) => Ok(DEFAULT_WAIT),
         Ok(Some(text)) => duration::parse(&text).and_then(|limit| match limit {
             limit if limit <= LONGEST_WAIT => Ok(limit),
@@ -96,7 +96,7 @@ async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryR
 }
 
 /// Streams the current state first, and then an event for each change.
-async fn events(State(state): State<RouteState>) -> Response {
+async fn events(State(state): State<SidecarState>) -> Response {
     state.stream(|update| {
         let Update { number, event, snapshot } = update;
         Event::default().event(event.as_str()).id(number.to_string()).data(text(snapshot))
@@ -104,7 +104,7 @@ async fn events(State(state): State<RouteState>) -> Response {
 }
 
 /// Streams as nais/elector does: only the holder, in events without a name.
-async fn names(State(state): State<RouteState>) -> Response {
+async fn names(State(state): State<SidecarState>) -> Response {
     // Every update has another holder than the one before: see `updates::tests`.
     state.stream(|Update { snapshot, .. }| {
         let last_update = format!("{:.0}", jiff::Timestamp::now());
@@ -112,7 +112,7 @@ async fn names(State(state): State<RouteState>) -> Response {
     })
 }
 
-impl RouteState {
+impl SidecarState {
     fn permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }

@@ -31,19 +31,19 @@ const FORMER_CLIENT_LIMIT: Duration = Duration::from_secs(1);
 /// One client, and the term that it gets.
 pub(super) struct Client {
     pub(super) peer: Peer,
-    part: watch::Sender<Option<Part>>,
+    part: watch::Sender<Option<ClientTerm>>,
 }
 
 /// The term of a client, and the leadership that it belongs to.
 #[derive(Clone)]
-struct Part {
+struct ClientTerm {
     term: Term,
     leadership: Leadership,
 }
 
 /// The state that the route's requests share.
 #[derive(Clone)]
-struct RouteState {
+struct TermRouteState {
     clients: mpsc::Sender<Client>,
     /// One permit for the one client.
     place: Arc<Semaphore>,
@@ -53,8 +53,8 @@ struct RouteState {
 }
 
 /// Writes the stream of one client.
-struct Reader {
-    part: watch::Receiver<Option<Part>>,
+struct ClientStream {
+    part: watch::Receiver<Option<ClientTerm>>,
     /// Wakes the reader when the validity changes or ends. `None` before the term.
     validity: Option<BoxStream<'static, Option<Moment>>>,
     written: Written,
@@ -93,7 +93,7 @@ pub(super) fn route(
     over: &CancellationToken,
 ) -> (Router, mpsc::Receiver<Client>) {
     let (clients, receiver) = mpsc::channel(1);
-    let state = RouteState {
+    let state = TermRouteState {
         clients,
         place: Arc::new(Semaphore::new(1)),
         heartbeat,
@@ -104,7 +104,7 @@ pub(super) fn route(
 }
 
 async fn connect(
-    State(state): State<RouteState>,
+    State(state): State<TermRouteState>,
     Extension(peer): Extension<Peer>,
     request: Request<Body>,
 ) -> Response {
@@ -129,8 +129,9 @@ async fn connect(
     if state.clients.try_send(Client { peer, part }).is_err() {
         return later("the former client's term is still being given up");
     }
-    let RouteState { heartbeat, over, .. } = state;
-    let reader = Reader { part: reader, validity: None, written: Written::Nothing, heartbeat, over, _place: place };
+    let TermRouteState { heartbeat, over, .. } = state;
+    let reader =
+        ClientStream { part: reader, validity: None, written: Written::Nothing, heartbeat, over, _place: place };
     ([(header::CACHE_CONTROL, "no-store")], Sse::new(reader.events().map(Ok::<_, Infallible>))).into_response()
 }
 
@@ -141,11 +142,11 @@ fn later(error: &str) -> Response {
 impl Client {
     /// Begins the client's term.
     pub(super) fn begin(&self, term: Term, leadership: Leadership) {
-        self.part.send_replace(Some(Part { term, leadership }));
+        self.part.send_replace(Some(ClientTerm { term, leadership }));
     }
 }
 
-impl Reader {
+impl ClientStream {
     /// The stream of events. It builds each event after the server has written the one before.
     fn events(self) -> impl Stream<Item = Event> + Send + 'static {
         stream::unfold(self, |mut reader| async move { Some((reader.next().await?, reader)) })
@@ -171,7 +172,7 @@ impl Reader {
 
     /// The event that is due now, if any.
     fn due(&mut self) -> Option<Event> {
-        let Part { term, leadership } = self.part.borrow_and_update().clone()?;
+        let ClientTerm { term, leadership } = self.part.borrow_and_update().clone()?;
         // The stream of the validity ends with the elector, which the connection may outlive.
         self.validity.get_or_insert_with(|| leadership.validity().chain(stream::pending()).boxed());
         let remaining = leadership.remaining();
@@ -201,7 +202,7 @@ impl Reader {
     async fn change(&mut self) {
         let part = self.part.borrow().clone();
         match (part, &mut self.validity) {
-            (Some(Part { term, .. }), Some(validity)) => {
+            (Some(ClientTerm { term, .. }), Some(validity)) => {
                 tokio::select! {
                     () = term.cancelled(), if self.written == Written::Leading => {}
                     _ = validity.next() => {}
@@ -241,13 +242,13 @@ mod tests {
         (campaign, term)
     }
 
-    fn reader(part: watch::Receiver<Option<Part>>, over: &CancellationToken) -> Reader {
+    fn reader(part: watch::Receiver<Option<ClientTerm>>, over: &CancellationToken) -> ClientStream {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let (written, heartbeat) = (Written::Nothing, Duration::from_hours(1));
-        Reader { part, validity: None, written, heartbeat, over: over.clone(), _place: place }
+        ClientStream { part, validity: None, written, heartbeat, over: over.clone(), _place: place }
     }
 
-    fn stream(part: watch::Receiver<Option<Part>>, over: &CancellationToken) -> Response {
+    fn stream(part: watch::Receiver<Option<ClientTerm>>, over: &CancellationToken) -> Response {
         Sse::new(reader(part, over).events().map(Ok::<_, Infallible>)).into_response()
     }
 
@@ -255,7 +256,7 @@ mod tests {
     async fn a_stream_ends_after_the_last_events_of_its_term() {
         let (campaign, term) = leading().await;
         let (part, reader) = watch::channel(None);
-        part.send_replace(Some(Part { term, leadership: campaign.leadership() }));
+        part.send_replace(Some(ClientTerm { term, leadership: campaign.leadership() }));
         campaign.stop().await.unwrap();
         let over = CancellationToken::new();
         over.cancel();
@@ -272,7 +273,7 @@ mod tests {
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert!(campaign.leadership().is_leader(), "in its second term");
         let (over, (_part, part)) =
-            (CancellationToken::new(), watch::channel(Some(Part { term, leadership: campaign.leadership() })));
+            (CancellationToken::new(), watch::channel(Some(ClientTerm { term, leadership: campaign.leadership() })));
         over.cancel();
         let text = text_of(stream(part, &over)).await;
         let shown = |event: &str| text.matches(&format!("event: {event}\n")).count();
@@ -288,7 +289,7 @@ mod tests {
         let (campaign, term) = leading().await;
         // It stays valid while the work goes on.
         let _work = term.begin_work().unwrap();
-        let (_part, part) = watch::channel(Some(Part { term: term.clone(), leadership: campaign.leadership() }));
+        let (_part, part) = watch::channel(Some(ClientTerm { term: term.clone(), leadership: campaign.leadership() }));
         let mut reader = reader(part, &CancellationToken::new());
         assert!(reader.next().await.is_some());
         assert_eq!(reader.written, Written::Leading);
@@ -370,11 +371,12 @@ mod tests {
     async fn a_lost_term_is_reported_as_stopped_and_a_client_without_a_term_gets_comments() {
         let (campaign, term) = leading().await;
         let (part, reader_part) = watch::channel(None);
-        let mut reader = Reader { heartbeat: Duration::from_secs(2), ..reader(reader_part, &CancellationToken::new()) };
+        let mut reader =
+            ClientStream { heartbeat: Duration::from_secs(2), ..reader(reader_part, &CancellationToken::new()) };
         let began = Instant::now();
         assert!(reader.next().await.is_some());
         assert_eq!((reader.written, began.elapsed()), (Written::Nothing, Duration::from_secs(2)), "a comment");
-        part.send_replace(Some(Part { term, leadership: campaign.leadership() }));
+        part.send_replace(Some(ClientTerm { term, leadership: campaign.leadership() }));
         assert!(reader.next().await.is_some());
         assert_eq!((reader.written, began.elapsed()), (Written::Leading, Duration::from_secs(2)));
         drop(part);
@@ -389,7 +391,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_is_gone_before_its_term_wakes_no_reader() {
         let (part, reader_part) = watch::channel(None);
-        let mut reader = Reader { heartbeat: Duration::from_secs(2), ..reader(reader_part, &CancellationToken::new()) };
+        let mut reader =
+            ClientStream { heartbeat: Duration::from_secs(2), ..reader(reader_part, &CancellationToken::new()) };
         drop(part);
         let began = Instant::now();
         assert!(reader.next().await.is_some());

@@ -4,7 +4,7 @@ use hustings_core::election;
 use hustings_core::elector::{self, Mode};
 use hustings_core::model::{CandidateKey, Outcome, Reply, Request};
 
-use super::{Event, LATENCY, Replica, Simulation};
+use super::{LATENCY, Replica, Simulation, SimulationEvent};
 
 impl Simulation {
     /// Delivers the object that an executed request has changed.
@@ -31,7 +31,7 @@ impl Simulation {
             Some(record) => election::Observation::Lease { record, source },
             None => election::Observation::LeaseMissing { source },
         };
-        self.push(LATENCY, Event::Inform(observation));
+        self.push(LATENCY, SimulationEvent::Inform(observation));
     }
 
     pub(super) fn show_lease_to(&mut self, index: usize) {
@@ -40,7 +40,7 @@ impl Simulation {
             Some(record) => elector::Observation::Lease { record, source },
             None => elector::Observation::LeaseMissing { source },
         };
-        self.push(LATENCY, Event::Observe(index, observation));
+        self.push(LATENCY, SimulationEvent::Observe(index, observation));
     }
 
     pub(super) fn show_candidate(&mut self, key: &CandidateKey) {
@@ -54,13 +54,13 @@ impl Simulation {
                 Some(record) => elector::Observation::Candidate { record, source },
                 None => elector::Observation::CandidateMissing { source },
             };
-            self.push(LATENCY, Event::Observe(index, observation));
+            self.push(LATENCY, SimulationEvent::Observe(index, observation));
         }
         let source = election::Source::Watch;
         let observation = match record {
             Some(record) => election::Observation::Candidate { record, source },
             None => election::Observation::CandidateMissing { candidate: key.clone(), source },
         };
-        self.push(LATENCY, Event::Inform(observation));
+        self.push(LATENCY, SimulationEvent::Inform(observation));
     }
 }

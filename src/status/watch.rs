@@ -46,10 +46,10 @@ const CANDIDATES: &str = "leasecandidates.hustings.io";
 const NATIVE_CANDIDATES: &str = "leasecandidates.coordination.k8s.io";
 
 /// The stream of one watch. An item is the kind of the objects that changed, or a failure.
-type Changes = Pin<Box<dyn Stream<Item = Result<&'static str, Failure>> + Send>>;
+type Changes = Pin<Box<dyn Stream<Item = Result<&'static str, WatchFailure>> + Send>>;
 
 /// A failed watch: the kind of its objects, and the error.
-struct Failure(&'static str, watcher::Error);
+struct WatchFailure(&'static str, watcher::Error);
 
 /// The watched objects.
 struct Stores {
@@ -185,7 +185,7 @@ where
             // The store changes only when the list is complete.
             Ok(Event::Init | Event::InitApply(_)) => None,
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => Some(Ok(kind)),
-            Err(error) => Some(Err(Failure(kind, error))),
+            Err(error) => Some(Err(WatchFailure(kind, error))),
         })
     });
     (store, Box::pin(signals))
@@ -243,7 +243,7 @@ fn observe(leases: &[ReadLease], observed: &mut BTreeMap<(String, String), Obser
 
 /// Takes an item of a watch. Returns whether objects have changed.
 fn take(
-    signal: Result<&'static str, Failure>,
+    signal: Result<&'static str, WatchFailure>,
     failing: &mut BTreeMap<&'static str, String>,
     absent: &mut BTreeSet<&'static str>,
 ) -> anyhow::Result<bool> {
@@ -259,7 +259,7 @@ fn take(
 /// Logs once why a watch fails. If the permission to watch is missing, the command ends, since it would never see a
 /// change.
 fn report(
-    Failure(kind, error): Failure,
+    WatchFailure(kind, error): WatchFailure,
     failing: &mut BTreeMap<&'static str, String>,
     absent: &mut BTreeSet<&'static str>,
 ) -> anyhow::Result<()> {

@@ -20,20 +20,20 @@ const MOST_SPANS: usize = 32;
 /// The terms and the gaps, the oldest first. Only the last one may still be open.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    spans: VecDeque<Entry>,
+    spans: VecDeque<StoredSpan>,
     /// Whether this controller has observed anything itself.
     has_observed: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct StoredSpan {
     from: WireTime,
     until: Option<WireTime>,
-    what: What,
+    what: StoredKind,
 }
 
 #[derive(Debug)]
-enum What {
+enum StoredKind {
     Term(Term),
     Gap(Cause),
 }
@@ -70,58 +70,59 @@ impl Timeline {
         let mut past: Vec<_> = history.terms().collect();
         past.reverse();
         for PastTerm { number, holder, since, until, ending } in past {
-            self.begin(since, What::Term(Term { holder, number, token: None }));
-            self.begin(until, What::Gap(Cause::Recorded(ending)));
+            self.begin(since, StoredKind::Term(Term { holder, number, token: None }));
+            self.begin(until, StoredKind::Gap(Cause::Recorded(ending)));
         }
     }
 
     /// Records a holder's term, observed at `now`. `acquired` is its beginning as the holder wrote it.
     pub(super) fn hold(&mut self, term: Term, now: WireTime, acquired: Option<WireTime>) {
-        if matches!(self.spans.back(), Some(Entry { until: None, what: What::Term(open), .. }) if *open == term) {
+        if matches!(self.spans.back(), Some(StoredSpan { until: None, what: StoredKind::Term(open), .. }) if *open == term)
+        {
             return;
         }
         let began_before = !std::mem::replace(&mut self.has_observed, true);
         let from = if began_before { acquired.map_or(now, |acquired| acquired.min(now)) } else { now };
-        self.begin(from, What::Term(term));
+        self.begin(from, StoredKind::Term(term));
     }
 
     /// Records that the Lease has had no holder since `at`. If a gap is open already, its cause stays.
     pub(super) fn vacate(&mut self, at: WireTime, cause: Cause) {
         self.has_observed = true;
-        if !matches!(self.spans.back(), Some(Entry { until: None, what: What::Gap(_), .. })) {
-            self.begin(at, What::Gap(cause));
+        if !matches!(self.spans.back(), Some(StoredSpan { until: None, what: StoredKind::Gap(_), .. })) {
+            self.begin(at, StoredKind::Gap(cause));
         }
     }
 
     /// When the current gap began, if the Lease has no holder.
     pub(super) fn gap_since(&self) -> Option<WireTime> {
-        self.spans.back().filter(|entry| matches!(entry.what, What::Gap(_))).map(|entry| entry.from)
+        self.spans.back().filter(|entry| matches!(entry.what, StoredKind::Gap(_))).map(|entry| entry.from)
     }
 
     /// Returns the terms and gaps, the newest first.
     pub(super) fn spans(&self) -> Vec<Span> {
-        let span = |entry: &Entry| Span {
+        let span = |entry: &StoredSpan| Span {
             from: MicroTime(entry.from),
             until: entry.until.map(MicroTime),
             kind: match &entry.what {
-                What::Term(Term { holder, number, token }) => SpanKind::Term {
+                StoredKind::Term(Term { holder, number, token }) => SpanKind::Term {
                     holder: visible(holder),
                     number: *number,
                     token: token.map(|token| token.to_string()),
                 },
-                What::Gap(cause) => SpanKind::Gap { cause: visible(&cause.to_string()) },
+                StoredKind::Gap(cause) => SpanKind::Gap { cause: visible(&cause.to_string()) },
             },
         };
         self.spans.iter().rev().map(span).collect()
     }
 
-    fn begin(&mut self, from: WireTime, what: What) {
+    fn begin(&mut self, from: WireTime, what: StoredKind) {
         // No span may have a negative length, even if the clock was set back.
         let from = self.spans.back().map_or(from, |last| from.max(last.from));
         if let Some(last) = self.spans.back_mut() {
             last.until = Some(from);
         }
-        self.spans.push_back(Entry { from, until: None, what });
+        self.spans.push_back(StoredSpan { from, until: None, what });
         if self.spans.len() > MOST_SPANS {
             self.spans.pop_front();
         }

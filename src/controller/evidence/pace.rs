@@ -25,9 +25,9 @@ const ABSENT: Duration = Duration::from_secs(2);
 
 /// The pace of reads. Clones share it.
 #[derive(Clone)]
-pub(super) struct Pace(Arc<Mutex<State>>);
+pub(super) struct Pace(Arc<Mutex<PaceState>>);
 
-struct State {
+struct PaceState {
     /// The earliest time at which the next read may be sent.
     free_at: Instant,
     /// The Leases that wait for a turn, in the order in which they first asked, and when each last asked.
@@ -36,7 +36,7 @@ struct State {
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State { free_at: Instant::now(), waiting: IndexMap::new() })))
+        Self(Arc::new(Mutex::new(PaceState { free_at: Instant::now(), waiting: IndexMap::new() })))
     }
 
     /// Returns when a read for `lease` may be sent, at most [`LONGEST_WAIT`] from now. Returns `None` if others come
@@ -47,7 +47,7 @@ impl Pace {
     }
 }
 
-impl State {
+impl PaceState {
     fn turn(&mut self, lease: &LeaseKey, now: Instant) -> Option<Instant> {
         if self.waiting.first().is_some_and(|(_, asked_at)| now - *asked_at > ABSENT) {
             self.waiting.retain(|_, asked_at| now - *asked_at <= ABSENT);
@@ -73,7 +73,7 @@ mod tests {
     /// Lets this many Leases ask every half second, evenly spread. Returns how many reads each Lease got within 30 s.
     fn reads_of(leases: u32) -> Vec<u32> {
         let began = Instant::now();
-        let mut state = State { free_at: began, waiting: IndexMap::new() };
+        let mut state = PaceState { free_at: began, waiting: IndexMap::new() };
         let keys: Vec<_> = (0..leases).map(|number| LeaseKey::new("n", &format!("l{number}"))).collect();
         let mut reads = vec![0; keys.len()];
         let mut turns = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_lease_that_no_longer_asks_does_not_delay_others() {
         let began = Instant::now();
-        let mut state = State { free_at: began, waiting: IndexMap::new() };
+        let mut state = PaceState { free_at: began, waiting: IndexMap::new() };
         let lease = |number: u32| LeaseKey::new("n", &format!("l{number}"));
         let turns = (0..1000).filter_map(|number| state.turn(&lease(number), began)).count();
         assert_eq!((turns, state.waiting.len()), (51, 949));

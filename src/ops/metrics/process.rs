@@ -21,7 +21,7 @@ pub(super) fn register(registry: &mut Registry) {
 struct ProcessCollector;
 
 /// The resource usage of this process.
-struct Usage {
+struct ResourceUsage {
     cpu_seconds: f64,
     resident_bytes: u64,
     virtual_bytes: u64,
@@ -32,7 +32,7 @@ struct Usage {
     started_seconds: f64,
 }
 
-impl Usage {
+impl ResourceUsage {
     fn read() -> ProcResult<Self> {
         let process = Process::myself()?;
         let stat = process.stat()?;
@@ -55,7 +55,7 @@ impl Usage {
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let usage = match Usage::read() {
+        let usage = match ResourceUsage::read() {
             Ok(usage) => usage,
             Err(error) => {
                 // An error here would fail the whole scrape and lose all other metrics.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_reported_usage_is_that_of_this_process() {
-        let usage = Usage::read().unwrap();
+        let usage = ResourceUsage::read().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         assert!(
             usage.started_seconds > now - 86_400.0 && usage.started_seconds < now + 2.0,
@@ -107,9 +107,9 @@ mod tests {
         let opened = std::fs::File::open("/dev/null").unwrap();
         // Other tests in this process open and close files at the same time.
         let counts_files = || {
-            let before = Usage::read().unwrap().open_fds;
+            let before = ResourceUsage::read().unwrap().open_fds;
             let _files: Vec<_> = (0..200).map(|_| opened.try_clone().unwrap()).collect();
-            Usage::read().unwrap().open_fds > before + 100
+            ResourceUsage::read().unwrap().open_fds > before + 100
         };
         assert!((0..100).any(|_| counts_files()));
         // The files above have cost the kernel's time as well.
@@ -118,11 +118,11 @@ mod tests {
             let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
             fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
         };
-        let (before, cpu, after) = (stat(), Usage::read().unwrap().cpu_seconds, stat());
+        let (before, cpu, after) = (stat(), ResourceUsage::read().unwrap().cpu_seconds, stat());
         let spent = [before, after].map(|stat| seconds(ticks(&stat), procfs::ticks_per_second()));
         assert!(spent[0] <= cpu && cpu <= spent[1], "{cpu}, not {spent:?}");
         let busy = std::time::Instant::now();
-        while Usage::read().unwrap().cpu_seconds <= usage.cpu_seconds {
+        while ResourceUsage::read().unwrap().cpu_seconds <= usage.cpu_seconds {
             assert!(busy.elapsed().as_secs() < 60, "the CPU time did not grow within a minute of work");
         }
     }

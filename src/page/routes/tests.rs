@@ -198,7 +198,7 @@ async fn a_reader_that_reads_nothing_is_cut_off() {
     let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     let permits = Arc::new(Semaphore::new(1));
-    let state = RouteState { feed: Arc::clone(&feed), permits: Arc::clone(&permits), stop: CancellationToken::new() };
+    let state = PageState { feed: Arc::clone(&feed), permits: Arc::clone(&permits), stop: CancellationToken::new() };
     let router = Router::new().route("/ui/events", get(events)).with_state(state);
     tokio::spawn(http::serve(listener, router, CancellationToken::new()));
     let mut stream = TcpStream::connect(address).await.unwrap();

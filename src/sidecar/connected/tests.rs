@@ -33,8 +33,8 @@ async fn connect(sidecar: &Sidecar<'_>) -> (Client, Peer) {
     (clients.recv().await.unwrap(), peer)
 }
 
-fn standing<'a>(sidecar: &'a Sidecar<'a>, releases: ReleaseMetrics, label: Option<Keeper>) -> Standing<'a> {
-    Standing { sidecar, releases, label, leadership: watch::channel(None).0 }
+fn standing<'a>(sidecar: &'a Sidecar<'a>, releases: ReleaseMetrics, label: Option<Keeper>) -> ConnectedSidecar<'a> {
+    ConnectedSidecar { sidecar, releases, label, leadership: watch::channel(None).0 }
 }
 
 #[tokio::test(start_paused = true)]

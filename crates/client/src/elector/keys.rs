@@ -18,10 +18,10 @@ const DEFAULT_GROUP: &str = "default";
 /// The Lease records the holder's key (`hustings.io/key`). A replica with a strictly higher key asks the holder to hand
 /// over. A replica does not ask while its key is unknown.
 #[derive(Clone, Debug)]
-pub struct Key(Source);
+pub struct Key(KeySource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum KeySource {
     Constant(Option<i64>),
     Watched(watch::Receiver<Option<i64>>),
 }
@@ -60,40 +60,40 @@ impl Key {
     /// The current key.
     pub(crate) fn current(&self) -> Option<i64> {
         match &self.0 {
-            Source::Constant(key) => *key,
-            Source::Watched(receiver) => *receiver.borrow(),
+            KeySource::Constant(key) => *key,
+            KeySource::Watched(receiver) => *receiver.borrow(),
         }
     }
 
     /// The key at the time of this call and then each change; nothing for a constant key. After the source is gone, the
     /// last key stays in force.
     pub(crate) fn changes(&self) -> BoxStream<'static, Option<i64>> {
-        let Source::Watched(receiver) = &self.0 else { return stream::pending().boxed() };
+        let KeySource::Watched(receiver) = &self.0 else { return stream::pending().boxed() };
         latest(receiver.clone()).chain(stream::pending()).boxed()
     }
 }
 
 impl Default for Key {
     fn default() -> Self {
-        Self(Source::Constant(None))
+        Self(KeySource::Constant(None))
     }
 }
 
 impl From<i64> for Key {
     fn from(key: i64) -> Self {
-        Self(Source::Constant(Some(key)))
+        Self(KeySource::Constant(Some(key)))
     }
 }
 
 impl From<Option<i64>> for Key {
     fn from(key: Option<i64>) -> Self {
-        Self(Source::Constant(key))
+        Self(KeySource::Constant(key))
     }
 }
 
 impl From<watch::Receiver<Option<i64>>> for Key {
     fn from(receiver: watch::Receiver<Option<i64>>) -> Self {
-        Self(Source::Watched(receiver))
+        Self(KeySource::Watched(receiver))
     }
 }
 

@@ -164,7 +164,7 @@ struct Connections<C> {
     connector: C,
     user_agent: HeaderValue,
     pool: Arc<Mutex<Pool<C>>>,
-    route: Arc<Route>,
+    route: Arc<ServerRoute>,
 }
 
 struct Pool<C> {
@@ -173,15 +173,15 @@ struct Pool<C> {
 }
 
 /// The state of the route to the server.
-struct Route {
-    state: Mutex<RouteState>,
+struct ServerRoute {
+    state: Mutex<ServerRouteState>,
     /// Wakes the watches when `silent_since` changes. It wakes them in the order in which they wait, so that a
     /// simulated world is repeatable. A `tokio::sync::watch` channel wakes them in random order.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct RouteState {
+struct ServerRouteState {
     /// The generation of the current pool.
     generation: u64,
     /// When the request was sent for which the previous pool was replaced; `None` once the current pool has answered.
@@ -193,7 +193,7 @@ struct RouteState {
 /// A request whose answer is not complete. If it is dropped before that, the caller gave it up, or its connection
 /// failed.
 struct Pending {
-    route: Arc<Route>,
+    route: Arc<ServerRoute>,
     generation: u64,
     sent: Instant,
     is_over: bool,
@@ -211,7 +211,7 @@ type Frames = BoxStream<'static, Result<Frame<Data>, hyper::Error>>;
 
 impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     fn new(connector: C, user_agent: HeaderValue) -> Self {
-        let route = Route { state: Mutex::default(), changed: Notify::new() };
+        let route = ServerRoute { state: Mutex::default(), changed: Notify::new() };
         let pool = Pool { generation: 0, client: http_client(&connector) };
         Self { connector, user_agent, pool: Arc::new(Mutex::new(pool)), route: Arc::new(route) }
     }
@@ -263,8 +263,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
     }
 }
 
-impl Route {
-    fn state(&self) -> MutexGuard<'_, RouteState> {
+impl ServerRoute {
+    fn state(&self) -> MutexGuard<'_, ServerRouteState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -316,7 +316,7 @@ impl HttpBody for Answer {
 }
 
 /// The frames of a watch until its connection must be replaced. The stream then ends as if the server had ended it.
-fn until_silent(body: Incoming, route: Arc<Route>) -> Frames {
+fn until_silent(body: Incoming, route: Arc<ServerRoute>) -> Frames {
     let state = (body, route, Instant::now());
     let frames = stream::unfold(state, |(mut body, route, received_at)| async move {
         loop {

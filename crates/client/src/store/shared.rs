@@ -54,20 +54,20 @@ use turns::{Kind, Turns};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Elections(Arc<Shared>);
+pub struct Elections(Arc<SharedElections>);
 
 /// What all electors of one [`Elections`] share.
-struct Shared {
+struct SharedElections {
     namespace: String,
     kubernetes: Kubernetes,
     turns: Turns,
-    leases: Watch<LeaseRecord>,
-    candidates: Watch<CandidateRecord>,
+    leases: SharedWatch<LeaseRecord>,
+    candidates: SharedWatch<CandidateRecord>,
 }
 
 /// The store of one elector.
 struct Share {
-    shared: Arc<Shared>,
+    shared: Arc<SharedElections>,
     clock: Arc<dyn Clock>,
     /// How long a request may wait for its turn. After a longer wait, the answer would probably come too late for the
     /// elector, and the server's work would be useless.
@@ -75,7 +75,7 @@ struct Share {
 }
 
 /// One watch of all objects of a kind. The first listener starts it.
-struct Watch<T> {
+struct SharedWatch<T> {
     routes: Arc<Routes<T>>,
     task: OnceLock<AbortOnDropHandle<()>>,
 }
@@ -85,12 +85,12 @@ impl Elections {
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         // Each elector limits the time of its requests by its own clock.
         let kubernetes = Kubernetes::new(client, SystemClock::shared(), Duration::MAX);
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedElections {
             namespace: namespace.into(),
             kubernetes,
             turns: Turns::default(),
-            leases: Watch::default(),
-            candidates: Watch::default(),
+            leases: SharedWatch::default(),
+            candidates: SharedWatch::default(),
         }))
     }
 
@@ -127,7 +127,7 @@ impl Store for Share {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Watch<T> {
+impl<T: Clone + Send + Sync + 'static> SharedWatch<T> {
     /// Returns the versions of one object that the watch reports. The first listener starts the watch, on the runtime
     /// of that listener.
     fn listen<K, Events>(&self, name: &str, events: impl FnOnce() -> Events, record: fn(K) -> T) -> Versions<T>
@@ -149,7 +149,7 @@ impl<T: Clone + Send + Sync + 'static> Watch<T> {
     }
 }
 
-impl<T> Default for Watch<T> {
+impl<T> Default for SharedWatch<T> {
     fn default() -> Self {
         Self { routes: Arc::default(), task: OnceLock::new() }
     }

@@ -55,7 +55,7 @@ struct Function {
 }
 
 /// The functions of one term that have not ended.
-struct Running<'a> {
+struct RunningFunctions<'a> {
     leadership: &'a Leadership,
     term: Term,
     tasks: JoinSet<Result<(), BoxError>>,
@@ -180,14 +180,14 @@ impl Functions {
         let leadership = campaign.leadership();
         let mut former = None;
         while let Some(term) = leadership.next_term(former.as_ref()).await {
-            Running::start(&functions, &leadership, term.clone()).finish().await;
+            RunningFunctions::start(&functions, &leadership, term.clone()).finish().await;
             former = Some(term);
         }
         campaign.ended().await
     }
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningFunctions<'a> {
     fn start(functions: &[Function], leadership: &'a Leadership, term: Term) -> Self {
         let mut running = Self { leadership, term, tasks: JoinSet::new(), functions: HashMap::new() };
         for Function { name, on_failure, start } in functions {

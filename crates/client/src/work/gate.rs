@@ -59,7 +59,7 @@ pub struct WriteGate {
     deadline: Duration,
     within: Option<Term>,
     parking: Option<Parking>,
-    rules: Vec<Rule>,
+    rules: Vec<GateRule>,
 }
 
 /// A service behind a [`WriteGate`].
@@ -69,7 +69,7 @@ pub struct Gated<S> {
     gate: WriteGate,
 }
 
-type Rule = Arc<dyn Fn(&Attributes<'_>) -> bool + Send + Sync>;
+type GateRule = Arc<dyn Fn(&Attributes<'_>) -> bool + Send + Sync>;
 
 /// How writes wait until this process leads.
 #[derive(Clone)]
@@ -206,11 +206,11 @@ impl<S> Layer<S> for WriteGate {
     }
 }
 
-type Answer<B> = Result<Response<B>, BoxError>;
+type GateAnswer<B> = Result<Response<B>, BoxError>;
 
 /// A write in its own task. Dropping this ends it.
 pub struct Write<B> {
-    task: AbortOnDropHandle<Answer<B>>,
+    task: AbortOnDropHandle<GateAnswer<B>>,
     lease: Arc<str>,
 }
 
@@ -258,9 +258,9 @@ impl<B: Send + 'static> Write<B> {
 }
 
 impl<B> Future for Write<B> {
-    type Output = Answer<B>;
+    type Output = GateAnswer<B>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<B>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<GateAnswer<B>> {
         self.task
             .poll_unpin(context)
             .map(|ended| ended.unwrap_or_else(|_| Err(GateError::GivenUp { lease: Arc::clone(&self.lease) }.into())))
@@ -276,7 +276,7 @@ where
 {
     type Response = Response<B>;
     type Error = BoxError;
-    type Future = Either<ErrInto<S::Future, BoxError>, Either<Ready<Answer<B>>, Write<B>>>;
+    type Future = Either<ErrInto<S::Future, BoxError>, Either<Ready<GateAnswer<B>>, Write<B>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.service.poll_ready(context).map_err(Into::into)

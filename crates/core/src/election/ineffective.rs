@@ -36,10 +36,10 @@ pub enum Write {
 
 /// The kinds of writes of one object whose last answer did not show the write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct IneffectiveWrites(BTreeMap<Write, Entry>);
+pub(super) struct IneffectiveWrites(BTreeMap<Write, IneffectiveWrite>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Entry {
+struct IneffectiveWrite {
     backoff: Backoff,
     /// The part that the last answer did not show.
     lost: &'static str,
@@ -130,7 +130,7 @@ impl IneffectiveWrites {
     /// Returns the writes that were not reported yet, each with the part that is lost. They count as reported from now
     /// on.
     pub(super) fn report(&mut self) -> impl Iterator<Item = (Write, &'static str)> {
-        let unreported = |entry: &mut Entry| !std::mem::replace(&mut entry.is_reported, true);
+        let unreported = |entry: &mut IneffectiveWrite| !std::mem::replace(&mut entry.is_reported, true);
         self.0.iter_mut().filter_map(move |(write, entry)| unreported(entry).then_some((*write, entry.lost)))
     }
 

@@ -20,7 +20,7 @@ use owner::Owner;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Candidate {
     lease_name: String,
-    state: State,
+    state: CandidateView,
     newest_version: u64,
     /// When the newest observation arrived.
     newest_at: Moment,
@@ -53,7 +53,7 @@ pub(super) struct Candidate {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum CandidateView {
     /// Nothing was tried yet. The elector creates the candidate without a read: most candidates do not exist before
     /// their process does, and a conflict reveals one that does.
     Untried,
@@ -68,11 +68,11 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PendingRequest {
     request: Request,
-    task: Task,
+    task: CandidateTask,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Task {
+enum CandidateTask {
     Read,
     Create,
     Renew(Renewal),
@@ -91,7 +91,7 @@ impl Candidate {
     pub(super) fn new(lease_name: String, now: Moment) -> Self {
         Self {
             lease_name,
-            state: State::Untried,
+            state: CandidateView::Untried,
             newest_version: 0,
             newest_at: now,
             refreshed_uid: None,
@@ -134,7 +134,7 @@ impl Candidate {
 
     /// Whether the requested deletion is done, or the wait for it is over.
     pub(super) fn is_deleted(&self, now: Moment) -> bool {
-        let gone = self.state == State::Missing { live: true } && self.pending.is_none();
+        let gone = self.state == CandidateView::Missing { live: true } && self.pending.is_none();
         self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
     }
 
@@ -177,30 +177,30 @@ impl Candidate {
         match outcome {
             Outcome::Deleted => self.set_missing(now.moment, true),
             Outcome::Landed(record) => {
-                if task == Task::Create {
+                if task == CandidateTask::Create {
                     self.refreshed_uid = Some(record.uid.clone());
                     self.owner.written(record.owned, now.moment);
                     self.answered = None;
                 }
-                if let Task::Renew(renewal) = &task {
+                if let CandidateTask::Renew(renewal) = &task {
                     self.reverted.observe_answer(record.renew_time == Some(renewal.renew_time));
                 }
                 self.observe_version(now.moment, record, Some(request.sent));
             }
             // The namespace or the kind does not exist.
-            Outcome::Missing if task == Task::Create => self.set_missing(now.moment, true),
+            Outcome::Missing if task == CandidateTask::Create => self.set_missing(now.moment, true),
             // The answer may come from a proxy, which may be wrong. A live read decides whether the candidate is gone.
             Outcome::Missing => {
-                self.state = State::Unknown;
+                self.state = CandidateView::Unknown;
                 self.next_try_at = now.moment;
             }
             // The candidate exists. The watch has shown it, or a read will.
-            Outcome::Conflict if task == Task::Create => {
+            Outcome::Conflict if task == CandidateTask::Create => {
                 self.leave_unknown(&task);
                 self.next_try_at = now.moment;
             }
             // The object differs from what this process believes.
-            Outcome::Conflict => self.state = State::Unknown,
+            Outcome::Conflict => self.state = CandidateView::Unknown,
             Outcome::Unknown => self.leave_unknown(&task),
             Outcome::Refused => {}
         }
@@ -245,11 +245,11 @@ impl Candidate {
             return;
         }
         let Some(task) = self.next_task(now) else { return };
-        let is_poll = task == Task::Read && self.seen().is_some();
+        let is_poll = task == CandidateTask::Read && self.seen().is_some();
         let not_before = match &task {
-            Task::Create => self.next_try_at.max(self.next_creation_at),
-            Task::Renew(_) => self.next_try_at.max(self.reverted.not_before(now.moment)),
-            Task::Read | Task::Delete { .. } => self.next_try_at,
+            CandidateTask::Create => self.next_try_at.max(self.next_creation_at),
+            CandidateTask::Renew(_) => self.next_try_at.max(self.reverted.not_before(now.moment)),
+            CandidateTask::Read | CandidateTask::Delete { .. } => self.next_try_at,
         };
         if !plan.may_request(Timer::CandidateWrite, not_before) {
             return;
@@ -257,61 +257,62 @@ impl Candidate {
         let names_owner = self.owner.is_named_at(now.moment);
         let request = plan.request();
         plan.act(match &task {
-            Task::Read => Action::ReadCandidate(request.id),
-            Task::Create => Action::CreateCandidate { attempt: request.id, renew_time: now.wall, names_owner },
-            Task::Renew(Renewal { uid, renew_time, .. }) => Action::RenewCandidate {
+            CandidateTask::Read => Action::ReadCandidate(request.id),
+            CandidateTask::Create => Action::CreateCandidate { attempt: request.id, renew_time: now.wall, names_owner },
+            CandidateTask::Renew(Renewal { uid, renew_time, .. }) => Action::RenewCandidate {
                 attempt: request.id,
                 uid: uid.clone(),
                 renew_time: *renew_time,
                 refresh: self.refreshed_uid.as_ref() != Some(uid),
                 names_owner,
             },
-            Task::Delete { uid } => Action::DeleteCandidate { attempt: request.id, uid: uid.clone() },
+            CandidateTask::Delete { uid } => Action::DeleteCandidate { attempt: request.id, uid: uid.clone() },
         });
         self.must_read = false;
         if !is_poll {
             self.next_try_at = plan.retry_at();
         }
         match &task {
-            Task::Create => self.next_creation_at = plan.retry_at(),
-            Task::Renew(renewal) => {
+            CandidateTask::Create => self.next_creation_at = plan.retry_at(),
+            CandidateTask::Renew(renewal) => {
                 self.renewal = Some(renewal.clone());
                 self.reverted.observe_sent(plan);
             }
-            Task::Read | Task::Delete { .. } => {}
+            CandidateTask::Read | CandidateTask::Delete { .. } => {}
         }
         self.pending = Some(PendingRequest { request, task });
     }
 
-    fn next_task(&self, now: Now) -> Option<Task> {
+    fn next_task(&self, now: Now) -> Option<CandidateTask> {
         let deleting = self.delete_until.is_some();
         let record = match &self.state {
-            State::Untried | State::Missing { .. } if !deleting => return Some(Task::Create),
-            State::Untried | State::Unknown => return Some(Task::Read),
+            CandidateView::Untried | CandidateView::Missing { .. } if !deleting => return Some(CandidateTask::Create),
+            CandidateView::Untried | CandidateView::Unknown => return Some(CandidateTask::Read),
             // A stopping process verifies this by a live read. Otherwise the candidate could remain and be elected
             // again.
-            State::Missing { live } => return (!live).then_some(Task::Read),
-            State::Seen(record) => record,
+            CandidateView::Missing { live } => return (!live).then_some(CandidateTask::Read),
+            CandidateView::Seen(record) => record,
         };
         if deleting {
-            return Some(Task::Delete { uid: record.uid.clone() });
+            return Some(CandidateTask::Delete { uid: record.uid.clone() });
         }
         let is_refreshed = self.refreshed_uid.as_ref() == Some(&record.uid);
         let is_answered = is_refreshed && (record.ping_time.is_none() || record.ping_time == self.answered);
         let is_refuted = doubted_since(record).is_none_or(|since| Some(since) == self.refuted);
         if is_answered && is_refuted && !self.unasked {
-            return self.must_read.then_some(Task::Read);
+            return self.must_read.then_some(CandidateTask::Read);
         }
         let later = now.wall.later_than(record.renew_time);
         let renew_time = record.ping_time.map_or(later, |ping| ping.max(later));
-        Some(Task::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time }))
+        Some(CandidateTask::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time }))
     }
 
     /// Records a version. It counts if it is newer than the newest observed. The answer to a request also counts if
     /// nothing was observed since the request was sent. Such a version may be older than a ping.
     fn observe_version(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
         // A creation's answer may show a version that a later list does not contain yet and that the watch then shows.
-        let reappears = matches!(self.state, State::Missing { .. }) && record.resource_version == self.newest_version;
+        let reappears =
+            matches!(self.state, CandidateView::Missing { .. }) && record.resource_version == self.newest_version;
         let is_newer = record.resource_version > self.newest_version || reappears;
         if !is_newer && !sent.is_some_and(|sent| self.is_newest(sent)) {
             return;
@@ -332,35 +333,37 @@ impl Candidate {
             self.answered = ping;
             self.refuted = doubted_since(&record);
             self.unasked = false;
-            self.pending.take_if(|pending| matches!(pending.task, Task::Renew(_)));
+            self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
         }
-        self.state = State::Seen(Box::new(record));
+        self.state = CandidateView::Seen(Box::new(record));
     }
 
     /// Whether nothing was observed since `sent`.
     fn is_newest(&self, sent: Moment) -> bool {
-        matches!(self.state, State::Untried | State::Unknown) || self.newest_at < sent
+        matches!(self.state, CandidateView::Untried | CandidateView::Unknown) || self.newest_at < sent
     }
 
     /// After a creation of unknown outcome, makes the elector read the candidate.
-    fn leave_unknown(&mut self, task: &Task) {
-        if *task == Task::Create && matches!(self.state, State::Untried | State::Missing { .. }) {
-            self.state = State::Unknown;
+    fn leave_unknown(&mut self, task: &CandidateTask) {
+        if *task == CandidateTask::Create
+            && matches!(self.state, CandidateView::Untried | CandidateView::Missing { .. })
+        {
+            self.state = CandidateView::Unknown;
         }
     }
 
     fn set_missing(&mut self, now: Moment, live: bool) {
         let was_live = match self.state {
-            State::Missing { live } => live,
-            State::Untried | State::Unknown | State::Seen(_) => {
+            CandidateView::Missing { live } => live,
+            CandidateView::Untried | CandidateView::Unknown | CandidateView::Seen(_) => {
                 self.next_try_at = now;
                 false
             }
         };
-        self.state = State::Missing { live: live || was_live };
+        self.state = CandidateView::Missing { live: live || was_live };
         self.newest_at = now;
         // No version will ever show a write to an object that is gone.
-        self.pending.take_if(|pending| matches!(pending.task, Task::Renew(_)));
+        self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
     }
 
     /// The other Lease for which the candidate with this name stands.
@@ -371,8 +374,8 @@ impl Candidate {
     /// The newest version, if the candidate is known to exist.
     fn seen(&self) -> Option<&CandidateRecord> {
         match &self.state {
-            State::Seen(record) => Some(record),
-            State::Untried | State::Unknown | State::Missing { .. } => None,
+            CandidateView::Seen(record) => Some(record),
+            CandidateView::Untried | CandidateView::Unknown | CandidateView::Missing { .. } => None,
         }
     }
 

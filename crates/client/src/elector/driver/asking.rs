@@ -18,14 +18,14 @@ const CANDIDATES: &str = "leasecandidates.hustings.io";
 
 /// When each failure of one elector was last logged.
 #[derive(Debug, Default)]
-pub(crate) struct FailureLog(Mutex<BTreeMap<Purpose, BTreeMap<Kind, Moment>>>);
+pub(crate) struct FailureLog(Mutex<BTreeMap<RequestPurpose, BTreeMap<FailureClass, Moment>>>);
 
 /// Verb and resource.
-type Purpose = (&'static str, &'static str);
+type RequestPurpose = (&'static str, &'static str);
 
 /// The classes of failures that the log distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum FailureClass {
     Forbidden,
     Refused,
     NothingToCreateIn,
@@ -64,14 +64,16 @@ impl Asking {
 
     fn log(&self, request: &Request, failure: &Failure) {
         let (namespace, name, (verb, resource)) = (&self.namespace, request.object_name(), purpose(request));
-        let is_due = |kind: &Kind| self.failures.is_due((verb, resource), *kind, self.clock.now());
+        let is_due = |kind: &FailureClass| self.failures.is_due((verb, resource), *kind, self.clock.now());
         match kind(verb, failure).filter(is_due) {
-            Some(Kind::Forbidden) => tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace)),
-            Some(Kind::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
-            Some(Kind::NothingToCreateIn) => {
+            Some(FailureClass::Forbidden) => {
+                tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace));
+            }
+            Some(FailureClass::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
+            Some(FailureClass::NothingToCreateIn) => {
                 tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace, or no such kind");
             }
-            Some(Kind::Failed) => tracing::warn!(namespace, name, verb, resource, %failure, "request failed"),
+            Some(FailureClass::Failed) => tracing::warn!(namespace, name, verb, resource, %failure, "request failed"),
             None => tracing::debug!(namespace, name, verb, resource, %failure, "request failed"),
         }
     }
@@ -79,7 +81,7 @@ impl Asking {
 
 impl FailureLog {
     /// Whether to log this failure now: the first time, and then at intervals until a request succeeds.
-    fn is_due(&self, purpose: Purpose, kind: Kind, now: Moment) -> bool {
+    fn is_due(&self, purpose: RequestPurpose, kind: FailureClass, now: Moment) -> bool {
         // The values stay consistent even if a thread panics while it holds this lock.
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_purpose = failures.entry(purpose).or_default();
@@ -91,13 +93,13 @@ impl FailureLog {
     }
 
     /// Makes the next failure count as the first one.
-    fn succeeded(&self, purpose: Purpose) {
+    fn succeeded(&self, purpose: RequestPurpose) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&purpose);
     }
 }
 
 /// The verb and the resource of the request in RBAC.
-const fn purpose(request: &Request) -> Purpose {
+const fn purpose(request: &Request) -> RequestPurpose {
     match request {
         Request::ReadLease { .. } => ("get", LEASES),
         Request::CreateLease { .. } => ("create", LEASES),
@@ -111,15 +113,15 @@ const fn purpose(request: &Request) -> Purpose {
 }
 
 /// The class of a failure, if a person should know about it.
-fn kind(verb: &str, failure: &Failure) -> Option<Kind> {
+fn kind(verb: &str, failure: &Failure) -> Option<FailureClass> {
     match failure {
-        failure if failure.is_forbidden() => Some(Kind::Forbidden),
-        Failure::Refused(_) => Some(Kind::Refused),
+        failure if failure.is_forbidden() => Some(FailureClass::Forbidden),
+        Failure::Refused(_) => Some(FailureClass::Refused),
         // A creation cannot miss its object.
-        Failure::Missing if verb == "create" => Some(Kind::NothingToCreateIn),
-        Failure::NotSent(_) => Some(Kind::Failed),
+        Failure::Missing if verb == "create" => Some(FailureClass::NothingToCreateIn),
+        Failure::NotSent(_) => Some(FailureClass::Failed),
         // The elector itself logs the unknown outcome of a write.
-        Failure::Unknown(_) | Failure::TimedOut(_) if verb != "patch" => Some(Kind::Failed),
+        Failure::Unknown(_) | Failure::TimedOut(_) if verb != "patch" => Some(FailureClass::Failed),
         Failure::Conflict | Failure::Missing | Failure::Unknown(_) | Failure::TimedOut(_) => None,
     }
 }
@@ -139,13 +141,13 @@ mod tests {
             kind("create", &Failure::Refused(Box::new(kube::Error::Api(status.boxed()))))
         };
         let by_rbac = r#"User "jane" cannot create resource "leasecandidates" in API group "hustings.io""#;
-        assert_eq!(refused(by_rbac), Some(Kind::Forbidden));
+        assert_eq!(refused(by_rbac), Some(FailureClass::Forbidden));
         for other in [
             "unable to create new content in namespace shop because it is being terminated",
             "create not allowed while custom resource definition is terminating",
             "exceeded quota: few, requested: count/leasecandidates.hustings.io=1, used: 2, limited: 2",
         ] {
-            assert_eq!(refused(other), Some(Kind::Refused), "{other}");
+            assert_eq!(refused(other), Some(FailureClass::Refused), "{other}");
         }
     }
 
@@ -153,11 +155,11 @@ mod tests {
     fn failures_that_the_elector_does_not_report_itself_are_logged() {
         let timed_out = || Failure::TimedOut(Duration::ZERO);
         for (verb, failure, expected) in [
-            ("create", Failure::Missing, Some(Kind::NothingToCreateIn)),
+            ("create", Failure::Missing, Some(FailureClass::NothingToCreateIn)),
             ("get", Failure::Missing, None),
-            ("get", timed_out(), Some(Kind::Failed)),
+            ("get", timed_out(), Some(FailureClass::Failed)),
             ("patch", timed_out(), None),
-            ("patch", Failure::NotSent(Duration::ZERO), Some(Kind::Failed)),
+            ("patch", Failure::NotSent(Duration::ZERO), Some(FailureClass::Failed)),
             ("patch", Failure::Conflict, None),
         ] {
             assert_eq!(kind(verb, &failure), expected, "{verb} {failure}");
@@ -171,14 +173,14 @@ mod tests {
         let failures = FailureLog::default();
         let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
         let (create, get) = (("create", LEASES), ("get", LEASES));
-        assert!(failures.is_due(create, Kind::Failed, at(0)));
-        assert!(!failures.is_due(create, Kind::Failed, at(59)));
-        assert!(failures.is_due(create, Kind::Forbidden, at(59)), "another class of failure");
-        assert!(failures.is_due(get, Kind::Failed, at(59)));
-        assert!(failures.is_due(create, Kind::Failed, at(60)));
+        assert!(failures.is_due(create, FailureClass::Failed, at(0)));
+        assert!(!failures.is_due(create, FailureClass::Failed, at(59)));
+        assert!(failures.is_due(create, FailureClass::Forbidden, at(59)), "another class of failure");
+        assert!(failures.is_due(get, FailureClass::Failed, at(59)));
+        assert!(failures.is_due(create, FailureClass::Failed, at(60)));
         failures.succeeded(create);
-        assert!(failures.is_due(create, Kind::Failed, at(61)));
-        assert!(!failures.is_due(get, Kind::Failed, at(61)));
+        assert!(failures.is_due(create, FailureClass::Failed, at(61)));
+        assert!(!failures.is_due(get, FailureClass::Failed, at(61)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -188,10 +190,10 @@ mod tests {
         let asking = Asking { failures, clock, timeout: Duration::from_secs(5), namespace: "n".to_owned() };
         let failures = &asking.failures;
         let create = Request::create_lease("l");
-        assert!(failures.is_due(purpose(&create), Kind::Refused, now));
-        assert!(!failures.is_due(purpose(&create), Kind::Refused, now));
+        assert!(failures.is_due(purpose(&create), FailureClass::Refused, now));
+        assert!(!failures.is_due(purpose(&create), FailureClass::Refused, now));
         asking.send(&MemoryStore::new(), &create).await.unwrap();
-        assert!(failures.is_due(purpose(&create), Kind::Refused, now));
+        assert!(failures.is_due(purpose(&create), FailureClass::Refused, now));
     }
 
     #[tokio::test(start_paused = true)]

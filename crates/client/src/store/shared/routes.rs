@@ -15,16 +15,16 @@ use tokio::sync::watch;
 use super::super::contract::Versions;
 
 /// Routes by the name of the object.
-pub(super) struct Routes<T>(Mutex<HashMap<String, Route<T>>>);
+pub(super) struct Routes<T>(Mutex<HashMap<String, NameRoute<T>>>);
 
-struct Route<T> {
-    known: watch::Sender<Known<T>>,
+struct NameRoute<T> {
+    known: watch::Sender<KnownObject<T>>,
     /// Since the last list began, the watch reported the object, or this route was created.
     listed: bool,
 }
 
 #[derive(Clone)]
-enum Known<T> {
+enum KnownObject<T> {
     Nothing,
     Missing,
     Object(T),
@@ -34,7 +34,7 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
     /// Returns the states of the object of this name. The first is the state that is already known, if any.
     pub(super) fn listen(self: &Arc<Self>, name: &str) -> Versions<T> {
         let mut routes = self.routes();
-        let route = routes.entry(name.to_owned()).or_insert_with(Route::new);
+        let route = routes.entry(name.to_owned()).or_insert_with(NameRoute::new);
         let mut known = route.known.subscribe();
         known.mark_changed();
         // Keep the routes alive, because a watch never ends.
@@ -46,9 +46,9 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
         });
         let versions = versions.filter_map(|known| async {
             match known {
-                Known::Nothing => None,
-                Known::Missing => Some(None),
-                Known::Object(record) => Some(Some(record)),
+                KnownObject::Nothing => None,
+                KnownObject::Missing => Some(None),
+                KnownObject::Object(record) => Some(Some(record)),
             }
         });
         versions.boxed()
@@ -59,20 +59,20 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
         match event {
             Event::Init => self.routes().values_mut().for_each(|route| route.listed = false),
             Event::InitApply(object) | Event::Apply(object) => {
-                self.update(&object.name_any(), || Known::Object(record(object)));
+                self.update(&object.name_any(), || KnownObject::Object(record(object)));
             }
-            Event::Delete(object) => self.update(&object.name_any(), || Known::Missing),
+            Event::Delete(object) => self.update(&object.name_any(), || KnownObject::Missing),
             Event::InitDone => {
                 let mut routes = self.routes();
                 routes.retain(|_, route| route.known.receiver_count() > 0);
                 for route in routes.values().filter(|route| !route.listed) {
-                    route.known.send_replace(Known::Missing);
+                    route.known.send_replace(KnownObject::Missing);
                 }
             }
         }
     }
 
-    fn update(&self, name: &str, known: impl FnOnce() -> Known<T>) {
+    fn update(&self, name: &str, known: impl FnOnce() -> KnownObject<T>) {
         let mut routes = self.routes();
         let Some(route) = routes.get_mut(name) else { return };
         if route.known.receiver_count() == 0 {
@@ -85,15 +85,15 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
 }
 
 impl<T> Routes<T> {
-    fn routes(&self) -> MutexGuard<'_, HashMap<String, Route<T>>> {
+    fn routes(&self) -> MutexGuard<'_, HashMap<String, NameRoute<T>>> {
         // The routes stay consistent even if a thread panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Route<T> {
+impl<T> NameRoute<T> {
     fn new() -> Self {
-        Self { known: watch::Sender::new(Known::Nothing), listed: true }
+        Self { known: watch::Sender::new(KnownObject::Nothing), listed: true }
     }
 }
 

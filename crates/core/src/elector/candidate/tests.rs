@@ -61,8 +61,8 @@ fn created() -> Candidate {
 
 fn newest(candidate: &Candidate) -> Option<u64> {
     match &candidate.state {
-        State::Seen(record) => Some(record.resource_version),
-        State::Untried | State::Unknown | State::Missing { .. } => None,
+        CandidateView::Seen(record) => Some(record.resource_version),
+        CandidateView::Untried | CandidateView::Unknown | CandidateView::Missing { .. } => None,
     }
 }
 

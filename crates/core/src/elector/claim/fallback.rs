@@ -72,11 +72,11 @@ struct Listing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ListResult {
     vacancy: Vacancy,
-    verdict: Verdict,
+    verdict: FallbackVerdict,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Verdict {
+enum FallbackVerdict {
     ClaimAt(Moment),
     ListAt(Moment),
 }
@@ -95,8 +95,8 @@ impl Fallback {
     /// When this elector may claim a Lease with this vacancy, as far as the other candidates are concerned.
     pub(in crate::elector) fn claim_at(&self, vacancy: Vacancy) -> Option<Moment> {
         match self.verdict_on(vacancy)? {
-            Verdict::ClaimAt(moment) => Some(moment),
-            Verdict::ListAt(_) => None,
+            FallbackVerdict::ClaimAt(moment) => Some(moment),
+            FallbackVerdict::ListAt(_) => None,
         }
     }
 
@@ -139,8 +139,8 @@ impl Fallback {
             return;
         }
         let list_at = match self.verdict_on(vacancy) {
-            Some(Verdict::ClaimAt(_)) => return,
-            Some(Verdict::ListAt(at)) => at,
+            Some(FallbackVerdict::ClaimAt(_)) => return,
+            Some(FallbackVerdict::ListAt(at)) => at,
             None => now,
         };
         if plan.may_request(Timer::List, list_at) {
@@ -165,9 +165,9 @@ impl Fallback {
         let (verdict, note) = match wait(candidates, config) {
             Ok(wait) => {
                 let claim_at = request.sent.after(wait).max(free_from.unwrap_or(vacancy.free_from));
-                (Verdict::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
+                (FallbackVerdict::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
             }
-            Err(withheld) => (Verdict::ListAt(now.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
+            Err(withheld) => (FallbackVerdict::ListAt(now.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
         };
         self.last_list = Some(ListResult { vacancy, verdict });
         self.news(note?)
@@ -175,7 +175,7 @@ impl Fallback {
 
     /// Whether the candidates were listed without a result.
     pub(in crate::elector) fn must_list_again(&self) -> bool {
-        matches!(self.last_list, Some(ListResult { verdict: Verdict::ListAt(_), .. }))
+        matches!(self.last_list, Some(ListResult { verdict: FallbackVerdict::ListAt(_), .. }))
     }
 
     /// The list could not be read. Returns a note if there is news.
@@ -194,12 +194,12 @@ impl Fallback {
         due.max(vacancy.free_from)
     }
 
-    fn verdict_on(&self, vacancy: Vacancy) -> Option<Verdict> {
+    fn verdict_on(&self, vacancy: Vacancy) -> Option<FallbackVerdict> {
         self.last_list.as_ref().filter(|list| list.vacancy == vacancy).map(|list| list.verdict)
     }
 
     fn fail(&mut self, Listing { request, vacancy }: Listing, config: &Config) -> Option<Note> {
-        let verdict = Verdict::ListAt(request.sent.after(config.timing.retry_period()));
+        let verdict = FallbackVerdict::ListAt(request.sent.after(config.timing.retry_period()));
         self.last_list = Some(ListResult { vacancy, verdict });
         self.news(Note::Withheld(Withheld::NoList))
     }

@@ -95,7 +95,7 @@ struct Busy;
 impl Service<Request<Body>> for Busy {
     type Response = Response<Body>;
     type Error = BoxError;
-    type Future = Ready<Answer<Body>>;
+    type Future = Ready<GateAnswer<Body>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Pending
@@ -127,7 +127,7 @@ impl Clone for OnePlace {
 impl Service<Request<Body>> for OnePlace {
     type Response = Response<Body>;
     type Error = BoxError;
-    type Future = Ready<Answer<Body>>;
+    type Future = Ready<GateAnswer<Body>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.place = self.place.take().or_else(|| Arc::clone(&self.room).try_acquire_owned().ok());
