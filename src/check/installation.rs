@@ -11,8 +11,9 @@ use kube::{Api, Client, ResourceExt as _};
 use crate::cluster::{api_error, scoped};
 use crate::controller::Config;
 
-/// The label of the chart's objects.
-const LABEL: &str = "app.kubernetes.io/name=hustings";
+/// The label of the chart's objects. Their label `app.kubernetes.io/name` is the value `nameOverride`, or the alias of a
+/// subchart.
+const LABEL: &str = "app.kubernetes.io/part-of=hustings";
 
 /// Reads the configuration of a controller from the arguments and the environment variables of its container. The error
 /// is the reason why this binary cannot read it.
@@ -55,7 +56,8 @@ pub(crate) async fn find(
 fn read(deployment: Deployment, read_config: ReadConfig) -> Option<Installation> {
     let namespace = deployment.namespace()?;
     let label = |name: &str| deployment.labels().get(name).cloned();
-    let chart = label("helm.sh/chart").and_then(|chart| Some(chart.rsplit_once('-')?.1.to_owned()));
+    // The version may contain hyphens (`0.2.0-rc.1`); the name of the chart has none.
+    let chart = label("helm.sh/chart").and_then(|chart| Some(chart.split_once('-')?.1.to_owned()));
     let name = deployment.name_any();
     let spec = deployment.spec?;
     let pod = spec.template.spec?;
@@ -112,7 +114,7 @@ mod tests {
         let env = json!([{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]);
         let container =
             json!({"name": "controller", "image": "r.example:5000/p/hustings:0.2.0", "args": args, "env": env});
-        let labels = json!({"helm.sh/chart": "hustings-0.3.0"});
+        let labels = json!({"helm.sh/chart": "hustings-0.3.0-rc.1"});
         serde_json::from_value(json!({
             "metadata": {"name": "h", "namespace": "system", "labels": labels},
             "spec": {"replicas": 2, "selector": {}, "template": {"spec": {"containers": [container], "serviceAccountName": "a"}}},
@@ -127,7 +129,7 @@ mod tests {
         let found = read(deployment(&args), controller_config).unwrap();
         let config = found.config.unwrap();
         assert_eq!((config.native, config.own_lease.unwrap().name), (Native::Elect, "own".to_owned()));
-        assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0"), Some("0.2.0")));
+        assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0-rc.1"), Some("0.2.0")));
         assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("a", 2, 1));
     }
 

@@ -23,6 +23,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- define "hustings.labelsWith" -}}
 {{- $root := index . 0 }}
 {{- $labels := include "hustings.selector" $root | fromYaml }}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "hustings" }}
 {{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
 {{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
 {{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") }}
