@@ -191,7 +191,11 @@ impl Display {
             gap_since: self.timeline.gap_since(),
         };
         let problems = facts.problems();
-        let holder = record.and_then(|record| record.holder.as_deref());
+        let holds = !matches!(
+            self.lease,
+            LeaseVerdict::Unheld { .. } | LeaseVerdict::NoLiveCandidate { .. } | LeaseVerdict::OnHold { .. }
+        );
+        let holder = record.filter(|_| holds).and_then(|record| record.holder.as_deref());
         LeaseView {
             namespace: key.namespace().to_string(),
             name: key.name().to_string(),

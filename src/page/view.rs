@@ -33,7 +33,7 @@ pub struct LeaseView {
     pub state: &'static str,
     /// The severity of its most severe problem.
     pub severity: Severity,
-    /// `spec.holderIdentity`.
+    /// The holder, also one with a grant only; `None` once its lease has expired.
     pub holder: Option<String>,
     /// When the holder acquired it: `spec.acquireTime`, by the clock of its writer.
     pub since: Option<MicroTime>,

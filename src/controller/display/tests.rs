@@ -259,6 +259,7 @@ fn a_silent_holder_is_first_a_warning_and_then_a_gap_since_its_last_renewal() {
         scene.pass(7_000);
         let expired = view(&mut scene);
         assert_eq!((expired.state, expired.severity), ("unheld", Severity::Warning));
+        assert_eq!((expired.holder.as_ref(), expired.since.as_ref()), (None, None), "nobody leads");
         assert_eq!(timeline(&expired), ["0- the holder stopped renewing", "-60-0 a"]);
     }
 }
