@@ -218,12 +218,12 @@ fn row(
     };
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let demoted = holder.is_some_and(|candidate| is_demoted(candidate, record.acquire_time));
+    let without_holder = |state| if record.hold.is_some() { LeaseState::Hold } else { state };
     let state = match &record.holder {
-        Some(_) if observed.is_expired(now.moment) || (demoted && !is_grant) => LeaseState::Expired,
+        Some(_) if observed.is_expired(now.moment) || (demoted && !is_grant) => without_holder(LeaseState::Expired),
         Some(_) if is_grant => LeaseState::Granted,
         Some(_) => LeaseState::Held,
-        None if record.hold.is_some() => LeaseState::Hold,
-        None => LeaseState::Unheld,
+        None => without_holder(LeaseState::Unheld),
     };
     let state = or_no_candidate(state, &candidates);
     LeaseRow {

@@ -1,5 +1,6 @@
 //! Tests of the ranking and of the states that the objects alone show.
 
+use hustings_core::model::Moment;
 use serde_json::json;
 
 use super::*;
@@ -67,4 +68,22 @@ fn a_status_from_before_the_term_does_not_demote_its_holder() {
         assert!(!is_demoted(&candidate(state), after), "{state}: it has come back");
     }
     assert!(!is_demoted(&candidate("Holder"), before));
+}
+
+#[test]
+fn a_lease_on_hold_whose_holder_has_died_is_on_hold() {
+    let key = || ("n".to_owned(), "l".to_owned());
+    for (hold, expected) in [(Some("works"), LeaseState::Hold), (None, LeaseState::Expired)] {
+        let annotations = json!({ "hustings.io/session": "s/1/15", "hustings.io/hold": hold });
+        let lease =
+            ReadLease::from_json(json!({ "metadata": { "name": "l", "namespace": "n", "annotations": annotations },
+            "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15 } }));
+        let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+        let observed = Observed::first(lease.record.clone(), at(0));
+        let state = |seconds| {
+            let now = Now { moment: at(seconds), wall: WireTime::from_micros(0) };
+            row(key(), &lease, &observed, now, false, Vec::new()).state
+        };
+        assert_eq!((state(1), state(16)), (LeaseState::Held, expected));
+    }
 }
