@@ -14,7 +14,7 @@ use crate::cli::{
 use crate::hint::Hinted;
 use crate::ops::logging::Log;
 use crate::program::Program;
-use crate::terminal::print;
+use crate::terminal::{print, visible};
 use crate::{acts, campaign, check, completion, controller, copy_binary, explain, history, rollout, sidecar, status};
 #[cfg(target_os = "linux")]
 use crate::{
@@ -135,7 +135,7 @@ fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
     error.downcast_ref::<Hinted>().and_then(Hinted::exit_code).map_or(code, ExitCode::from)
 }
 
-/// The error, its causes and its hint, each on a line.
+/// The error, its causes and its hint, each on a line. They may quote an object, so control characters are escaped.
 fn message(error: &anyhow::Error) -> String {
     let mut lines = vec![format!("error: {error}")];
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -145,7 +145,7 @@ fn message(error: &anyhow::Error) -> String {
         }
     }
     lines.extend(error.downcast_ref::<Hinted>().map(|hinted| format!("hint: {}", hinted.hint())));
-    lines.join("\n")
+    lines.join("\n").lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -161,6 +161,7 @@ mod tests {
             (cause().context("cannot read"), "error: cannot read\n  caused by: refused (403)"),
             (cause().context("cannot read: refused (403)"), "error: cannot read: refused (403)"),
             (hinted().into(), "error: cannot list Leases\nhint: grant the verb list"),
+            (anyhow::anyhow!("held by a\x1b[2J"), "error: held by a\\u{1b}[2J"),
             (
                 cause().context(hinted()),
                 "error: cannot list Leases\n  caused by: refused (403)\nhint: grant the verb list",

@@ -12,6 +12,7 @@ use super::scene::Scene;
 use crate::forecast::{Forecast, Holder, Objects, forecast};
 use crate::hint::Hinted;
 use crate::nearest;
+use crate::terminal::visible;
 
 /// The write of an act.
 #[derive(Clone, Debug)]
@@ -128,12 +129,12 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
 /// Describes the acts in force on a Lease. The command prints them if another administrator was faster.
 pub(super) fn standing(record: &LeaseRecord) -> String {
     let pause = record.hold.as_ref().map(|hold| format!("hold {hold:?}{}", until_text(record.pause_until())));
-    let transfer = record.acts.transfer.as_ref().map(|to| format!("transfer to {}", to.as_str()));
+    let transfer = record.acts.transfer.as_ref().map(|to| format!("transfer to {}", visible(to.as_str())));
     let pin = record.acts.pin.as_ref().map(|pin| match pin.valid() {
-        Some(pin) => format!("pin to {}", pin_text(pin)),
+        Some(pin) => format!("pin to {}", visible(&pin_text(pin))),
         None => format!("pin {:?}", pin.malformed().unwrap_or_default()),
     });
-    let by = record.acts.asked_by.as_ref().map(|name| format!("asked by {name}"));
+    let by = record.acts.asked_by.as_ref().map(|name| format!("asked by {}", visible(name)));
     let acts: Vec<_> = [pause, transfer, pin, by].into_iter().flatten().collect();
     if acts.is_empty() { "no act".to_owned() } else { acts.join(", ") }
 }
@@ -253,7 +254,7 @@ fn check_pin(candidate: &ReadCandidate, wall: WireTime) -> Result<(), Hinted> {
     }
     if let Some(exclusion) = record.acts.exclusion(wall) {
         return Err(refused(
-            format!("{} is excluded until {exclusion}", record.name),
+            format!("{} is excluded until {}", record.name, visible(&exclusion.to_string())),
             format!("run `hustings include {}` first", record.name),
         ));
     }
@@ -276,6 +277,7 @@ fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
         TransferRefusal::OnHold(Hold::Pause(_)) => "run `hustings resume LEASE` first".to_owned(),
         _ => "`hustings status LEASE` shows why each candidate does not lead".to_owned(),
     };
+    let why = visible(&why.to_string());
     refused(format!("the controller would not transfer the Lease to {name}: {why}"), hint)
 }
 

@@ -92,7 +92,7 @@ fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
     let plain = || scene(&json!({}));
     let excluded = || {
         let mut scene = plain();
-        let exclude = json!({ "hustings.io/exclude": "2027-01-01T00:00:00Z: drain" });
+        let exclude = json!({ "hustings.io/exclude": "2027-01-01T00:00:00Z: drain\u{1b}[2J" });
         let annotations = serde_json::from_value(exclude).unwrap();
         scene.candidates[1].metadata.annotations = Some(annotations);
         let metadata = serde_json::to_value(&scene.candidates[1].metadata).unwrap();
@@ -109,15 +109,20 @@ fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
         (plain(), pin("db-0"), "is a candidate of the Lease \"db\"", "web-0"),
         (plain(), transfer("web-0"), "it holds the Lease", "nothing"),
         (plain(), transfer("web-2"), "older emulation version", "hustings pin LEASE --to web-2"),
-        (scene(&json!({ "hustings.io/hold": "works" })), transfer("web-1"), "paused", "hustings resume"),
+        (
+            scene(&json!({ "hustings.io/hold": "works\u{1b}[2J" })),
+            transfer("web-1"),
+            r"works\u{1b}[2J",
+            "hustings resume",
+        ),
         (
             scene(&json!({ "hustings.io/pin": "web-0 until 2027-01-01T00:00:00Z" })),
             transfer("web-1"),
             "pinned the Lease to the holder",
             "hustings unpin",
         ),
-        (excluded(), transfer("web-1"), "excludes this candidate: drain", "hustings include web-1"),
-        (excluded(), pin("web-1"), "is excluded until", "hustings include web-1"),
+        (excluded(), transfer("web-1"), r"excludes this candidate: drain\u{1b}[2J", "hustings include web-1"),
+        (excluded(), pin("web-1"), r"drain\u{1b}[2J", "hustings include web-1"),
         (direct(&json!({})), pin("web-1"), "no candidates", "hustings transfer"),
         (direct(&json!({})), transfer("any"), "no list of replicas", "--to"),
         (direct(&json!({})), LeaseAct::Pause(Some(HOUR)), "direct mode", "without --for"),
