@@ -74,7 +74,7 @@ impl Cluster {
                     .to_owned()
             }
             kube::Error::Api(status) if status.code == 403 => {
-                "grant the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io in a Role".to_owned()
+                "bind the ClusterRole hustings-view to your user, or grant the verb that the answer names".to_owned()
             }
             kube::Error::Api(_) => return api_error(error).context(attempt.to_owned()),
             _ => self.hint_on_server(),
@@ -245,7 +245,7 @@ mod tests {
         };
         for (error, expected) in [
             (api(401), Some("log in again")),
-            (api(403), Some("grant the verb list on leases.coordination.k8s.io")),
+            (api(403), Some("bind the ClusterRole hustings-view to your user")),
             (api(500), None),
             (kube::Error::Service("no route".into()), Some("check that http://api.example.com:6443/ is reachable")),
         ] {

@@ -145,7 +145,7 @@ async fn a_user_who_may_read_the_election_only_gets_the_rest_as_unknown() {
     assert!(said(&output).contains("so it lives"), "{}", said(&output));
     let output = run(nobody, &world.namespace, &[LEASE]).await;
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("hint: grant the verb list"), "{}", said(&output));
+    assert!(said(&output).contains("hint: bind the ClusterRole hustings-view"), "{}", said(&output));
 }
 
 /// Waits until the controller has shown in the status that it knows this candidate.

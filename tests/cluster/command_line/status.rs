@@ -220,7 +220,7 @@ async fn missing_permission_is_reported_with_the_rule_to_ask_for() {
     config["users"][0]["user"]["token"] = json!("unknown");
     std::fs::write(&expired, config.to_string()).unwrap();
     for (kubeconfig, cause, hint) in [
-        (nobody, "(403)\n", "hint: grant the verb list"),
+        (nobody, "(403)\n", "hint: bind the ClusterRole hustings-view"),
         (expired, "(401)\n", "hint: the API server rejected the credentials"),
     ] {
         let mut command = hustings();
