@@ -42,7 +42,7 @@ pub use self::copy_binary::CopyBinaryFlags;
 pub use self::explain::ExplainFlags;
 pub use self::history::HistoryFlags;
 pub use self::mistakes::{Mistakes, Unparsed};
-use self::parsers::{namespace_name, one_of, switch, value};
+use self::parsers::{namespace_or_nothing, one_of, switch, value};
 pub use self::rollout::RolloutFlags;
 #[cfg(target_os = "linux")]
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
@@ -77,7 +77,7 @@ pub struct GlobalFlags {
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
     /// The namespace of this process and of its Leases; by default that of the service account or context
-    #[arg(long, short, global = true, value_name = "NAME", value_parser = value(namespace_name))]
+    #[arg(long, short, global = true, value_name = "NAME", value_parser = value(namespace_or_nothing))]
     pub namespace: Option<String>,
     /// The format of log lines: text or json
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text",
@@ -92,8 +92,7 @@ impl GlobalFlags {
     /// The settings for access to the cluster. An empty value, as from an empty environment variable, counts as absent.
     pub fn access(&self) -> Access {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let (kubeconfig, context) = (given(&self.kubeconfig), given(&self.context));
-        Access { kubeconfig, context, namespace: self.namespace.clone() }
+        Access { kubeconfig: given(&self.kubeconfig), context: given(&self.context), namespace: given(&self.namespace) }
     }
 
     /// The log of the process.
@@ -250,11 +249,14 @@ mod tests {
 
     #[test]
     fn an_empty_flag_for_the_cluster_counts_as_absent() {
-        for (path, context) in [("", ""), ("/k", ""), ("", "c"), ("/k", "c")] {
-            let arguments = ["hustings", "status", "--kubeconfig", path, "--context", context];
-            let access = parse(arguments.map(Into::into)).unwrap().global.access();
+        for (path, context, namespace) in [("", "", ""), ("/k", "", ""), ("", "c", ""), ("", "", "n"), ("/k", "c", "n")]
+        {
+            let arguments =
+                ["hustings", "status", "--kubeconfig", path, "--context", context, "--namespace", namespace];
+            let Access { kubeconfig, context: named, namespace: own } =
+                parse(arguments.map(Into::into)).unwrap().global.access();
             let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-            assert_eq!((access.kubeconfig, access.context, access.namespace), (given(path), given(context), None));
+            assert_eq!([kubeconfig, named, own], [path, context, namespace].map(given));
         }
     }
 

@@ -86,8 +86,8 @@ impl Mistakes {
 fn invalid_flag(error: &clap::Error) -> Option<(String, String)> {
     let reason = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?.to_string();
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
-    // clap shows `--flag <VALUE>`, or `[VALUE]` for a positional argument.
-    let name = argument.split(' ').next()?.trim_matches(['[', ']', '<', '>']);
+    // clap shows `--flag <VALUE>`, or `[VALUE]` and `[VALUE]...` for a positional argument.
+    let name = argument.split(' ').next()?.trim_matches(['[', ']', '<', '>', '.']);
     Some((name.to_owned(), reason))
 }
 
@@ -135,6 +135,10 @@ mod tests {
     #[test]
     fn an_invalid_positional_argument_is_reported_by_its_name() {
         assert!(rejected(&["status", "A", "--output=xml"]).contains("\n  LEASE: \"A\" is not a valid DNS subdomain"));
+        let one_of_many = rejected(&["exclude", "a", "B", "--for=never"]);
+        for line in ["CANDIDATE: \"B\" is not a valid DNS subdomain", "--for: "] {
+            assert!(one_of_many.contains(&format!("\n  {line}")), "{line} is not in {one_of_many}");
+        }
     }
 
     #[test]

@@ -91,6 +91,11 @@ pub(super) fn namespace_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses the name of a namespace, or an empty text, which counts as absent.
+pub(super) fn namespace_or_nothing(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { namespace_name(text) }
+}
+
 /// Parses the name of an object, a DNS subdomain.
 pub(super) fn object_name(text: &str) -> Result<String, String> {
     if is_dns_subdomain(text) {
