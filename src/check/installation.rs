@@ -14,6 +14,9 @@ use crate::controller::Config;
 /// The label of the chart's objects.
 const LABEL: &str = "app.kubernetes.io/name=hustings";
 
+/// The chart's name before its version, which may have hyphens too.
+const CHART: &str = "hustings-";
+
 /// Reads the configuration of a controller from the arguments and the environment variables of its container. The error
 /// is the reason why this binary cannot read it.
 pub type ReadConfig = fn(Vec<OsString>, &BTreeMap<String, String>) -> Result<Config, String>;
@@ -55,7 +58,7 @@ pub(crate) async fn find(
 fn read(deployment: Deployment, read_config: ReadConfig) -> Option<Installation> {
     let namespace = deployment.namespace()?;
     let label = |name: &str| deployment.labels().get(name).cloned();
-    let chart = label("helm.sh/chart").and_then(|chart| Some(chart.rsplit_once('-')?.1.to_owned()));
+    let chart = label("helm.sh/chart").and_then(|chart| Some(chart.strip_prefix(CHART)?.to_owned()));
     let name = deployment.name_any();
     let spec = deployment.spec?;
     let pod = spec.template.spec?;
@@ -112,7 +115,7 @@ mod tests {
         let env = json!([{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]);
         let container =
             json!({"name": "controller", "image": "r.example:5000/p/hustings:0.2.0", "args": args, "env": env});
-        let labels = json!({"helm.sh/chart": "hustings-0.3.0"});
+        let labels = json!({"helm.sh/chart": "hustings-0.3.0-rc.1"});
         serde_json::from_value(json!({
             "metadata": {"name": "h", "namespace": "system", "labels": labels},
             "spec": {"replicas": 2, "selector": {}, "template": {"spec": {"containers": [container], "serviceAccountName": "a"}}},
@@ -127,7 +130,7 @@ mod tests {
         let found = read(deployment(&args), controller_config).unwrap();
         let config = found.config.unwrap();
         assert_eq!((config.native, config.own_lease.unwrap().name), (Native::Elect, "own".to_owned()));
-        assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0"), Some("0.2.0")));
+        assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0-rc.1"), Some("0.2.0")));
         assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("a", 2, 1));
     }
 
@@ -180,6 +183,8 @@ mod tests {
 
     #[test]
     fn deployment_of_another_program_is_ignored() {
-        assert!(read(deployment(&["run", "--lease=a"]), controller_config).is_none());
+        for args in [&["run", "--lease=a"][..], &["run", "--lease=a", "--", "own", "controller"]] {
+            assert!(read(deployment(args), controller_config).is_none(), "{args:?}");
+        }
     }
 }
