@@ -261,9 +261,10 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_around_a_namespace_is_ignored() {
-        let cli = parse(["hustings", "--namespace", " shop\n", "status"].map(Into::into)).unwrap();
-        assert_eq!(cli.global.namespace.as_deref(), Some("shop"));
+    fn whitespace_around_a_value_is_ignored() {
+        let line = ["hustings", "--namespace", " shop\n", "--log-format= json\n", "status"];
+        let global = parse(line.map(Into::into)).unwrap().global;
+        assert_eq!((global.namespace.as_deref(), global.log_format), (Some("shop"), LogFormat::Json));
     }
 
     #[test]

@@ -219,6 +219,28 @@ mod tests {
         assert_eq!(hint, "choose another name, or another --namespace");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn reads_that_are_not_answered_end_in_time_with_a_hint() {
+        let (cluster, _) = cluster(|_| None);
+        let began = tokio::time::Instant::now();
+        let error =
+            cluster.within(Duration::from_secs(15), std::future::pending::<anyhow::Result<()>>()).await.unwrap_err();
+        assert_eq!((began.elapsed().as_secs(), &*error.to_string()), (15, "the API server did not answer within 15 s"));
+        assert_eq!(error.downcast_ref::<Hinted>().unwrap().hint(), cluster.hint_on_server());
+    }
+
+    #[tokio::test]
+    async fn a_list_without_an_answer_is_no_proof_that_the_crd_is_missing() {
+        for (groups, is_missing) in [(&["apps", "hustings.io"][..], false), (&["apps"], true)] {
+            let version = serde_json::json!([{ "groupVersion": "hustings.io/v1alpha1", "version": "v1alpha1" }]);
+            let group = |name| serde_json::json!({ "name": name, "versions": version });
+            let all: Vec<_> = groups.iter().map(group).collect();
+            let apis = serde_json::json!({ "kind": "APIGroupList", "groups": all });
+            let (cluster, _) = cluster(move |sent| (sent.path == "/apis").then(|| (200, apis.clone())));
+            assert_eq!(cluster.knows_candidates().await.is_err(), is_missing, "{groups:?}");
+        }
+    }
+
     #[tokio::test]
     async fn only_a_client_for_reading_retries_by_itself() {
         let file = tempfile::NamedTempFile::new().unwrap();

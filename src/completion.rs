@@ -147,6 +147,7 @@ mod tests {
         assert!(commands.iter().any(|line| line.starts_with("status\tShow who leads")), "{commands:?}");
         assert!(!commands.iter().any(|line| line.starts_with("__complete") || line.starts_with("guardian")));
         assert_eq!(commands.last().unwrap(), NO_FILES);
+        assert_eq!(completed(&["guard"]), [NO_FILES]);
         assert_eq!(completed(&["sta"])[0].split('\t').next(), Some("status"));
     }
 

@@ -136,7 +136,12 @@ mod tests {
         let pin = Pin { candidate: "b".to_owned(), until: WireTime::from_micros(0) };
         let expected = "b ranks 2nd of 2 by merit, but an administrator pinned the Lease to it.";
         assert_eq!(place(2, Some(&pin)).unwrap(), expected);
+        let pin = Pin { candidate: "a".to_owned(), ..pin };
+        assert_eq!(place(1, Some(&pin)), place(1, None), "it ranks first anyway");
         assert_eq!((place(0, None), place(3, None)), (None, None), "it is not admissible");
+        let c = candidate("c", "1.32");
+        let expected = "c ranks 3rd of 3, behind a: it emulates 1.32, and a emulates 1.31.";
+        assert_eq!(super::place(3, &[&a, &b, &c], None).unwrap(), expected);
         assert_eq!(super::place(1, &[&a], None).unwrap(), "a is the only admissible candidate.");
     }
 }

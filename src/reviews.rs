@@ -152,8 +152,11 @@ mod tests {
     #[tokio::test]
     async fn a_review_without_an_answer_is_no_permission() {
         let (cluster, _) = cluster(|_| Some((201, json!({ "metadata": {}, "spec": {} }))));
-        let asked = is_allowed(&cluster.leases, &Subject::Own, ResourceAttributes::default()).await;
-        assert_eq!(asked, Ok(false));
+        let account = Subject::ServiceAccount { namespace: "shop".to_owned(), name: "web".to_owned() };
+        for subject in [account, Subject::Own] {
+            let asked = is_allowed(&cluster.leases, &subject, ResourceAttributes::default()).await;
+            assert_eq!(asked, Ok(false), "{subject:?}");
+        }
         let (cluster, _) = crate::cluster::testing::cluster(|_| None);
         let asked = is_allowed(&cluster.leases, &Subject::Own, ResourceAttributes::default()).await;
         assert_eq!(asked, Err("refused (404)".to_owned()));

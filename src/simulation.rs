@@ -47,6 +47,7 @@ pub(crate) struct Replica {
     elector: Elector,
     nomination: Nomination,
     shutdown: Duration,
+    /// Its term; `None` also once the process has ended.
     leading: Option<Leading>,
     wake_at: Option<Moment>,
     /// Whether the process has ended.
@@ -145,8 +146,7 @@ impl Simulation {
 
     /// The number of the replica that leads.
     pub(crate) fn leader(&self) -> Option<usize> {
-        let leads = |replica: &Replica| !replica.is_gone && replica.leading.is_some();
-        self.replicas.iter().position(leads)
+        self.replicas.iter().position(|replica| replica.leading.is_some())
     }
 
     /// The name of a replica.

@@ -26,6 +26,12 @@ impl Styles {
         Self { is_on: false }
     }
 
+    /// All styles.
+    #[cfg(test)]
+    pub(crate) const fn all() -> Self {
+        Self { is_on: true }
+    }
+
     /// A heading.
     pub(crate) fn heading(self, text: &str) -> String {
         self.styled(text, Style::new().bold())

@@ -7,7 +7,9 @@
 //! - `server`: the objects and the behaviour of the server from now on, as YAML (see `commands/server.rs`).
 //! - `hustings`: a command line, with the words of a shell without variables. `NAME=VALUE` before it sets a variable, and
 //!   `SERVER` is the address of the server. With `signal=NAME after=TEXT` the process gets this signal as soon as it has
-//!   printed the text. With `writes=no` the transcript does not show the writes, whose number depends on the time.
+//!   printed the text. With `writes=no` the transcript does not show the writes, whose number depends on the time. With
+//!   `reads=yes` it also shows what the command reads, and the access reviews: group, resource, subresource, name and
+//!   namespace. With `as=NAME` the process is started under this name, as kubectl starts a plugin.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -15,7 +17,7 @@
 mod server;
 
 use std::fmt::Write as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::Command;
 
 use datadriven::TestCase;
@@ -52,9 +54,13 @@ fn run(server: &Server, case: &TestCase) -> String {
             _ => command.arg(word),
         };
     }
+    if let Some(names) = case.args.get("as") {
+        command.arg0(&names[0]);
+    }
     let signal = case.args.get("signal").map(|names| (signal(&names[0]), &*case.args["after"][0]));
     let name = match command.get_args().next().and_then(|name| name.to_str()).unwrap_or_default() {
         "pause" | "resume" | "transfer" | "pin" | "unpin" | "exclude" | "include" => "act".to_owned(),
+        "__complete" => "completion".to_owned(),
         name => name.to_owned(),
     };
     let output = server.wait_for(command, signal);
@@ -72,6 +78,9 @@ fn run(server: &Server, case: &TestCase) -> String {
         if !printed.is_empty() {
             write!(text, "--- {name}\n{printed}").unwrap();
         }
+    }
+    for read in server.take_reads().iter().filter(|_| case.args.contains_key("reads")) {
+        writeln!(text, "--- {read}").unwrap();
     }
     for write in server.take_writes().iter().filter(|_| !case.args.contains_key("writes")) {
         writeln!(text, "--- {write}").unwrap();
@@ -135,6 +144,11 @@ fn status_prints_leases_and_candidates_in_each_format() {
 #[test]
 fn check_prints_each_finding_with_a_hint() {
     transcript("check");
+}
+
+#[test]
+fn completion_proposes_names_in_the_cluster() {
+    transcript("completion");
 }
 
 #[test]

@@ -194,7 +194,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_without_a_watch_reads_the_lease_again_and_ends_in_time() {
-        for (holder, timeout, expected) in [("b", 60_000, "b leads"), ("a", 300, "it has not happened yet: a holds")] {
+        for (holder, timeout, expected) in
+            [("b", 60_000, "b leads"), ("c", 60_000, "c leads instead"), ("a", 300, "it has not happened yet: a holds")]
+        {
             let newest = json!({
                 "metadata": { "name": "l", "annotations": { "hustings.io/session": "s/1/15" } },
                 "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
@@ -202,8 +204,10 @@ mod tests {
             // The server rejects the watch.
             let (cluster, _) = cluster(move |request| (!request.path.contains("watch")).then(|| (200, newest.clone())));
             let leases: Api<ReadLease> = Api::namespaced(cluster.leases, "n");
-            let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once: false };
-            let (written, mut report) = (lease("a", "s/1/15", &json!({})), Report::default());
+            let once = holder == "c";
+            let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once };
+            let (written, mut report) =
+                (lease("a", "s/1/15", &json!({ "hustings.io/preferred-holder": "b" })), Report::default());
             wait(&leases, written, &goal, Instant::now(), Duration::from_millis(timeout), &mut report).await;
             assert_eq!((report.happened, report.holder.as_deref()), (Some(holder == "b"), Some(holder)));
             assert!(report.outcome.as_ref().unwrap().starts_with(expected), "{report:?}");

@@ -124,6 +124,10 @@ mod tests {
         let condition = json!({"conditions": [{"type": "Established", "status": "False", "message": "taken"}]});
         crd.status = Some(serde_json::from_value(condition).unwrap());
         assert_eq!(judge(&crd).message, "the CRD is not established: taken");
+        // Another condition is usually false.
+        let others = json!({"conditions": [{"type": "Terminating", "status": "False"}, {"type": "Established", "status": "True"}]});
+        crd.status = Some(serde_json::from_value(others).unwrap());
+        assert_eq!(judge(&crd).verdict, Verdict::Ok);
     }
 
     #[tokio::test]

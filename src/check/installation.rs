@@ -15,6 +15,9 @@ use crate::controller::Config;
 /// subchart.
 const LABEL: &str = "app.kubernetes.io/part-of=hustings";
 
+/// The chart's name before its version, which may have hyphens too.
+const CHART: &str = "hustings-";
+
 /// Reads the configuration of a controller from the arguments and the environment variables of its container. The error
 /// is the reason why this binary cannot read it.
 pub type ReadConfig = fn(Vec<OsString>, &BTreeMap<String, String>) -> Result<Config, String>;
@@ -56,8 +59,7 @@ pub(crate) async fn find(
 fn read(deployment: Deployment, read_config: ReadConfig) -> Option<Installation> {
     let namespace = deployment.namespace()?;
     let label = |name: &str| deployment.labels().get(name).cloned();
-    // The version may contain hyphens (`0.2.0-rc.1`); the name of the chart has none.
-    let chart = label("helm.sh/chart").and_then(|chart| Some(chart.split_once('-')?.1.to_owned()));
+    let chart = label("helm.sh/chart").and_then(|chart| Some(chart.strip_prefix(CHART)?.to_owned()));
     let name = deployment.name_any();
     let spec = deployment.spec?;
     let pod = spec.template.spec?;
@@ -182,6 +184,8 @@ mod tests {
 
     #[test]
     fn deployment_of_another_program_is_ignored() {
-        assert!(read(deployment(&["run", "--lease=a"]), controller_config).is_none());
+        for args in [&["run", "--lease=a"][..], &["run", "--lease=a", "--", "own", "controller"]] {
+            assert!(read(deployment(args), controller_config).is_none(), "{args:?}");
+        }
     }
 }

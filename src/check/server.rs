@@ -47,6 +47,7 @@ fn judge(Info { major, minor, git_version, .. }: &Info) -> Finding {
 mod tests {
     use super::*;
     use crate::check::report::Verdict;
+    use crate::cluster::testing::silent_cluster;
 
     #[test]
     fn versions_before_1_34_are_a_problem() {
@@ -60,5 +61,13 @@ mod tests {
             let info = Info { major: major.to_owned(), minor: minor.to_owned(), ..Info::default() };
             assert_eq!(judge(&info).verdict, expected, "{major}.{minor}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_ends_the_check_in_time() {
+        let began = tokio::time::Instant::now();
+        let error = check(&silent_cluster(|_| None)).await.unwrap_err();
+        assert_eq!(error.to_string(), "cannot read the version of the API server");
+        assert_eq!(began.elapsed().as_secs(), TIMEOUT.as_secs());
     }
 }

@@ -249,6 +249,12 @@ mod tests {
     }
 
     #[test]
+    fn a_time_keeps_its_fraction_and_needs_a_zone() {
+        assert_eq!(time("1970-01-01T01:00:01.25+01:00"), Ok(WireTime::from_micros(1_250_000)));
+        assert!(time("1970-01-01T01:00:01").is_err());
+    }
+
+    #[test]
     fn a_reason_is_one_short_line() {
         let longest = "ä".repeat(LONGEST_REASON);
         for (text, is_accepted) in [

@@ -234,6 +234,7 @@ mod tests {
             (&["--binary-version=1.2", "--priority=2147483648"], false),
             (&["--direct", "--key=9223372036854775807"], true),
             (&["--leader-elect=false"], true),
+            (&["--leader-elect=false", "--priority=1"], false),
             (&[], false),
         ] {
             assert_eq!(read(flags).is_ok(), is_accepted, "{flags:?}");

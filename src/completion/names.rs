@@ -59,15 +59,18 @@ fn names<F: Future<Output = kube::Result<BTreeMap<String, String>>>>(
     list: impl FnOnce(Cluster) -> F,
 ) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
-    let found = runtime.block_on(async {
-        let found = async { list(Cluster::connect(&access(), "completion").await.ok()?).await.ok() };
-        tokio::time::timeout(PATIENCE, found).await.ok().flatten()
-    });
+    let found = async { list(Cluster::connect(&access(), "completion").await.ok()?).await.ok() };
+    let found = runtime.block_on(in_time(found));
     let candidate = |(name, meaning): (String, String)| {
         let help = (!meaning.is_empty()).then(|| visible(&meaning).into());
         CompletionCandidate::new(visible(&name)).help(help)
     };
     found.unwrap_or_default().into_iter().map(candidate).collect()
+}
+
+/// Returns what `found` returns, or nothing if that takes too long.
+async fn in_time<T>(found: impl Future<Output = Option<T>>) -> Option<T> {
+    tokio::time::timeout(PATIENCE, found).await.ok().flatten()
 }
 
 async fn list_leases(cluster: Cluster) -> kube::Result<BTreeMap<String, String>> {
@@ -163,6 +166,14 @@ mod tests {
         assert_eq!(namespace("hustings status -n shop w").as_deref(), Some("shop"));
         assert_eq!(namespace("hustings --namespace=shop status --what").as_deref(), Some("shop"));
         assert_eq!((namespace("hustings status -n"), namespace("hustings status")), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_does_not_answer_is_not_waited_for() {
+        let began = tokio::time::Instant::now();
+        assert_eq!(in_time(std::future::pending::<Option<u32>>()).await, None);
+        assert_eq!((began.elapsed(), in_time(async { Some(1) }).await), (PATIENCE, Some(1)));
+        assert!(PATIENCE <= Duration::from_secs(3), "a user waits for the word");
     }
 
     #[tokio::test]

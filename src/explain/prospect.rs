@@ -75,9 +75,7 @@ fn next(situation: &Situation<'_>) -> Prospect {
 
 /// Predicts what happens if the holder dies.
 fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
-    if situation.hold.is_none()
-        && let Some(prospect) = death_without_controller(situation, holder)
-    {
+    if let Some(prospect) = death_without_controller(situation, holder) {
         return prospect;
     }
     let uses = evidence_use(situation);
@@ -162,7 +160,8 @@ fn fallback(situation: &Situation<'_>) -> Option<String> {
     is_without_controller(situation).then(|| format!("That takes a controller. {WITHOUT}"))
 }
 
-/// Predicts what happens if the holder dies while no controller elects. The electors then decide.
+/// Predicts what happens if the holder dies while no controller elects. The electors then decide; during a hold, they
+/// elect nobody.
 fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<Prospect> {
     let scene = situation.scene;
     let is_simulated = is_without_controller(situation) && scene.candidates.len() <= MOST_REPLICAS;

@@ -271,10 +271,11 @@ mod tests {
         let mut touched = first.clone();
         touched["metadata"]["resourceVersion"] = json!("6");
         let watched = async |newest: Option<Value>, limit: u64| {
-            let (cluster, _) = cluster(move |_| Some(list(newest.as_slice())));
+            let (cluster, requests) = cluster(move |_| Some(list(newest.as_slice())));
             let (lease, sent) = (ReadLease::from_json(first.clone()), SystemClock.both().moment);
             let read = renewal(&cluster, "l", Some(lease), Some(Duration::from_millis(limit)), sent).await.unwrap();
             let (lease, observed, has_renewed) = read;
+            assert_eq!(requests.lock().unwrap().is_empty(), limit == 0, "{limit}");
             (lease.map(|lease| lease.record.resource_version), observed.is_some(), has_renewed)
         };
         for (newest, limit, expected) in [
@@ -292,10 +293,11 @@ mod tests {
     #[tokio::test]
     async fn a_controller_elects_here_if_it_watches_this_namespace_or_all() {
         let (cluster, _) = cluster(|_| None);
-        for (flags, elects_here, evidence) in [
-            ("", true, false),
-            ("--watch-namespaces=shop,n --evidence-pods", true, true),
-            ("--watch-namespaces=shop", false, false),
+        for (flags, elects_here, elects_native, evidence) in [
+            ("", true, false, false),
+            ("--watch-namespaces=shop,n --evidence-pods", true, false, true),
+            ("--watch-namespaces=shop --native", false, true, false),
+            ("--native --native-stand-in", true, true, false),
         ] {
             let installation = Installation {
                 namespace: "system".to_owned(),
@@ -312,7 +314,7 @@ mod tests {
             let read = read.unwrap();
             assert_eq!(
                 (read.elects_here, read.elects_native, read.evidence),
-                (elects_here, false, evidence),
+                (elects_here, elects_native, evidence),
                 "{flags}"
             );
         }

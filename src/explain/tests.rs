@@ -67,6 +67,51 @@ fn one_controller_that_elects_here_is_enough() {
 }
 
 #[test]
+fn a_pause_that_ends_soon_is_explained_also_without_a_controller() {
+    let annotations = json!({ "hustings.io/session": "s/1/15", "hustings.io/token": "7", "hustings.io/hold": "works",
+        "hustings.io/hold-until": "2026-01-02T03:05:30Z" });
+    let input = json!({
+        "lease": { "metadata": { "annotations": annotations },
+            "spec": { "holderIdentity": "web-0", "leaseDurationSeconds": 15, "leaseTransitions": 1 } },
+        "candidates": [{ "name": "web-0", "version": "1.0" }, { "name": "web-1", "version": "1.0" }],
+        "controllers": [],
+    });
+    let prospect = explain(&scene(&input)).prospect;
+    let expected = "Nobody is elected until 2026-01-02T03:05:30Z, because elections are paused: works.";
+    assert_eq!((prospect.successor.as_deref(), prospect.sentences[1].as_str()), (None, expected), "{prospect:?}");
+}
+
+#[test]
+fn a_strategy_on_the_lease_or_a_status_shows_that_a_controller_has_written() {
+    for (annotations, state, is_seen) in [
+        (json!({}), Value::Null, false),
+        (json!({ "hustings.io/strategy": "OldestEmulationVersion" }), Value::Null, true),
+        (json!({}), json!("Standby"), true),
+    ] {
+        let input = json!({
+            "lease": { "metadata": { "annotations": annotations }, "spec": {} },
+            "candidates": [{ "name": "web-0", "version": "1.0", "state": state }],
+        });
+        let sentences = explain(&scene(&input)).controllers.join(" ");
+        assert_eq!(!sentences.contains("No controller has written anything"), is_seen, "{annotations} {state}");
+    }
+}
+
+#[test]
+fn candidates_of_both_apis_with_the_same_name_are_explained_one_by_one() {
+    let input = json!({
+        "lease": { "metadata": {}, "spec": {} },
+        "candidates": [
+            { "name": "web", "version": "1.0" },
+            { "name": "web", "version": "1.1", "native": true, "pinged": "2026-01-02T03:04:30.000000Z" },
+        ],
+    });
+    let notes = explain(&scene(&input)).candidates;
+    let awaited: Vec<_> = notes.iter().map(|note| (&*note.claims, note.reason.contains("answered the ping"))).collect();
+    assert_eq!(awaited, [("1.0", false), ("1.1", true)], "{notes:?}");
+}
+
+#[test]
 fn electors_are_simulated_for_at_most_a_hundred_candidates() {
     let candidates: Vec<_> =
         (0..=100).map(|number| json!({ "name": format!("w{number}"), "version": "1.0" })).collect();

@@ -42,6 +42,8 @@ mod tests {
         let names = |count: usize| (0..count).map(|index| format!("w{index}")).collect::<Vec<_>>();
         assert_eq!(list(&names(0)), "");
         assert_eq!(list(&names(3)), "w0, w1 and w2");
+        assert_eq!(list(&names(4)), "w0, w1, w2 and w3");
+        assert_eq!(list(&names(5)), "w0, w1, w2, w3 and 1 more");
         assert_eq!(list(&names(6)), "w0, w1, w2, w3 and 2 more");
     }
 }

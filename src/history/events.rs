@@ -72,7 +72,10 @@ mod tests {
         assert_eq!(read(twice), [("web-1".to_owned(), 1), ("web-1".to_owned(), 9)]);
         let by_client_go = json!({ "metadata": metadata, "note": "web_2 became leader", "eventTime": null,
             "deprecatedFirstTimestamp": "1970-01-01T00:00:05Z", "deprecatedLastTimestamp": "1970-01-01T00:00:05Z" });
-        assert_eq!(read(by_client_go), [("web_2".to_owned(), 5)]);
+        assert_eq!(read(by_client_go.clone()), [("web_2".to_owned(), 5)]);
+        let mut twice = by_client_go;
+        twice["deprecatedLastTimestamp"] = json!("1970-01-01T00:00:09Z");
+        assert_eq!(read(twice), [("web_2".to_owned(), 5), ("web_2".to_owned(), 9)]);
     }
 
     #[test]

@@ -223,6 +223,7 @@ mod tests {
                 if batch.reset {
                     self.resets += 1;
                     self.leases.clear();
+                    assert_eq!(batch.removed, [""; 0], "a reader that starts over has nothing to remove");
                 }
                 self.largest = self.largest.max(batch.leases.len());
                 for name in &batch.removed {

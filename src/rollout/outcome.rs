@@ -261,7 +261,7 @@ mod tests {
             (10, News::Follows { replica: 0 }),
             (12, News::Leads { replica: 0 }),
             (20, News::Follows { replica: 0 }),
-            (21, News::Leads { replica: 1 }),
+            (25, News::Leads { replica: 1 }),
             (30, News::Follows { replica: 1 }),
         ] {
             recorder.news(Duration::from_secs(at), news, |number| OLD[number].to_owned());
@@ -269,8 +269,8 @@ mod tests {
         let outcome = recorder.outcome(None, Duration::from_secs(34));
         assert_eq!((outcome.changes, outcome.terms.len(), outcome.seconds), (1, 3, None));
         let gaps: Vec<_> = outcome.gaps.iter().map(|gap| (gap.from_seconds, gap.seconds)).collect();
-        assert_eq!(gaps, [(10.0, 2.0), (20.0, 1.0), (30.0, 4.0)]);
-        assert_eq!((outcome.without_leader_seconds, outcome.longest_gap_seconds), (7.0, 4.0));
+        assert_eq!(gaps, [(10.0, 2.0), (20.0, 5.0), (30.0, 4.0)]);
+        assert_eq!((outcome.without_leader_seconds, outcome.longest_gap_seconds), (11.0, 5.0));
         let first = recorder_without_a_leader();
         assert_eq!((first.changes, first.gaps.len(), first.gaps[0].seconds), (1, 1, 3.0));
     }

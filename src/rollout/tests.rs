@@ -104,6 +104,40 @@ fn a_flag_precedes_the_duration_of_the_lease() {
 }
 
 #[test]
+fn a_group_has_the_duration_and_the_pause_of_its_lease_but_no_transfer_to_a_replica() {
+    let candidates = ["a", "b"].map(|name| {
+        let mut read = candidate(&json!({ "name": name, "version": "1.35.0" }));
+        read.record.lease_duration_seconds = Some(20);
+        read
+    });
+    for (session, hold, transfer, expected) in [
+        ("s/1/30", "works", "any", (Some(30), Some("works"), true)),
+        ("open", "disagreement", "b", (Some(20), None, false)),
+    ] {
+        let annotations =
+            json!({ "hustings.io/session": session, "hustings.io/hold": hold, "hustings.io/transfer": transfer });
+        let lease = ReadLease::from_json(json!({
+            "metadata": { "name": "web", "annotations": annotations },
+            "spec": { "holderIdentity": "a", "leaseDurationSeconds": 30 },
+        }));
+        let group = cluster::group("web", Some(&lease), &candidates).unwrap();
+        assert_eq!((group.lease_seconds, group.hold.as_deref(), group.acts.transfer.is_some()), expected, "{session}");
+    }
+}
+
+#[test]
+fn the_death_of_a_holder_with_a_long_lease_has_a_successor_after_the_lease() {
+    let lease = json!({
+        "metadata": { "name": "web", "annotations": { "hustings.io/session": "s/1/300", "hustings.io/token": "7" } },
+        "spec": { "holderIdentity": "a", "leaseDurationSeconds": 300, "leaseTransitions": 1 },
+    });
+    let candidates = ["a", "b"].map(|name| candidate(&json!({ "name": name, "version": "1.35.0" })));
+    let (successor, after) = after_crash("web", &ReadLease::from_json(lease), &candidates, WALL).unwrap();
+    assert_eq!(successor, "b");
+    assert!((290..330).contains(&after.as_secs()), "{after:?}");
+}
+
+#[test]
 fn the_death_of_no_holder_has_no_successor() {
     let free = json!({ "metadata": { "name": "web" }, "spec": { "holderIdentity": "", "leaseDurationSeconds": 15 } });
     let candidates = ["a", "b"].map(|name| candidate(&json!({ "name": name, "version": "1.35.0" })));

@@ -196,6 +196,14 @@ mod tests {
         let of_another = row(&annotations, &spec, vec![hustings("a")], 1);
         let fields = (of_another.strategy.as_deref(), of_another.preferred.as_deref());
         assert_eq!(fields, (Some("x.io/Y"), Some("a")), "its holder reads the annotations");
+
+        spec["holderIdentity"] = json!("");
+        for (candidates, strategy) in
+            [(candidates(), "OldestEmulationVersion"), (vec![native("b", "1.36", "1.35"), hustings("a")], "x.io/Y")]
+        {
+            let without_a_holder = row(&annotations, &spec, candidates, 1);
+            assert_eq!(without_a_holder.strategy.as_deref(), Some(strategy), "{without_a_holder:?}");
+        }
     }
 
     #[test]

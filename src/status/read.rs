@@ -235,6 +235,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_page_without_leases_does_not_end_the_list() {
+        let lease =
+            json!({ "metadata": { "name": "c", "namespace": "n", "labels": { "hustings.io/enrolled": "true" } } });
+        let candidate = |lease: &str| {
+            json!({ "metadata": { "name": format!("of-{lease}"), "namespace": "n" },
+                "spec": { "leaseName": lease, "binaryVersion": "1.0" } })
+        };
+        for (has_crd, expected) in [(true, &[("c", 1), ("d", 1)][..]), (false, &[("c", 0)])] {
+            let (lease, candidates) = (lease.clone(), list(&[candidate("c"), candidate("d")]));
+            let (cluster, _) = cluster(move |request| {
+                if request.path.contains("hustings.io") {
+                    return has_crd.then(|| candidates.clone());
+                }
+                if request.path == "/apis" {
+                    return Some((
+                        200,
+                        json!({ "kind": "APIGroupList", "groups": [{ "name": "apps", "versions": [] }] }),
+                    ));
+                }
+                request.path.contains("/leases?").then(|| {
+                    let is_second = request.path.contains("continue=more");
+                    let (code, mut page) = if is_second { list(std::slice::from_ref(&lease)) } else { list(&[]) };
+                    page["metadata"]["continue"] = if is_second { Value::Null } else { json!("more") };
+                    (code, page)
+                })
+            });
+            let config = Config { lease: None, all_namespaces: false, watch: false, output: Output::Json };
+            let rows = read(&cluster, &config).await.unwrap();
+            let shown: Vec<_> = rows.iter().map(|row| (row.lease.as_str(), row.candidates.len())).collect();
+            assert_eq!(shown, expected, "{has_crd}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_failed_list_of_candidates_names_their_kind() {
         for (failing, expected) in [
             ("/apis/hustings.io/", "cannot list LeaseCandidates"),

@@ -200,6 +200,10 @@ mod tests {
     use super::*;
 
     fn shown(is_in_full: bool, is_wide: bool) -> String {
+        styled(is_in_full, is_wide, Styles::none())
+    }
+
+    fn styled(is_in_full: bool, is_wide: bool, styles: Styles) -> String {
         let annotations = json!({
             "hustings.io/session": "s/1/15", "hustings.io/token": "77", "hustings.io/strategy": "OldestEmulationVersion",
             "hustings.io/preferred-holder": "b", "hustings.io/reason": "Why.", "hustings.io/key": "4",
@@ -214,13 +218,13 @@ mod tests {
         let candidate = ReadCandidate::from_json(json!({
             "metadata": { "name": "b", "namespace": "n", "annotations": { "hustings.io/exclude": "2026-01-02T06:00:00Z: drain" } },
             "spec": { "leaseName": "l", "binaryVersion": "1.32.0", "emulationVersion": "1.31.0", "priority": 3 },
-            "status": { "state": "Standby", "message": "Better." },
+            "status": { "state": "Preferred", "message": "Better." },
         }));
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
         let observed = Observed::first(lease.record.clone(), now.moment);
         let key = ("n".to_owned(), "l".to_owned());
         let rows = rows(vec![lease], vec![candidate], &[(key, observed)].into(), now, true);
-        render(&rows, Form { is_in_full, is_wide, has_header: true, styles: Styles::none() })
+        render(&rows, Form { is_in_full, is_wide, has_header: true, styles })
     }
 
     #[test]
@@ -242,8 +246,8 @@ Lease l in namespace n: held
   asked by   ada\\u{1b}
   reason     Why.
 
- RANK  CANDIDATE  BINARY  EMULATION  PRIORITY  STATE    REASON
- 1     b          1.32.0  1.31.0     3         Standby  Better. [excluded until 2026-01-02T06:00:00Z: drain]";
+ RANK  CANDIDATE  BINARY  EMULATION  PRIORITY  STATE      REASON
+ 1     b          1.32.0  1.31.0     3         Preferred  Better. [excluded until 2026-01-02T06:00:00Z: drain]";
         assert_eq!(shown(true, false), expected);
     }
 
@@ -263,6 +267,16 @@ Lease l in namespace n: held
         assert!(wide[0].starts_with(&format!("{header}{more}")) && wide[0].ends_with("  REASON"), "{wide:?}");
         assert!(wide[1].starts_with(line) && wide[1].ends_with(acts), "{wide:?}");
         assert!(wide[1].contains("  7     77     OldestEmulationVersion  "), "{wide:?}");
+    }
+
+    #[test]
+    fn states_have_their_colours_on_a_terminal() {
+        let lines = |is_in_full| styled(is_in_full, false, Styles::all());
+        let (full, overview) = (lines(true), lines(false));
+        assert!(full.contains("\u{1b}[32mheld\u{1b}[0m"), "{full:?}");
+        // The table has codes of its own for the same colours.
+        assert!(full.contains("\u{1b}[38;5;11m Preferred \u{1b}[39m"), "{full:?}");
+        assert!(overview.contains("\u{1b}[38;5;10m held  \u{1b}[39m"), "{overview:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - `answers`: answers to requests instead of the usual ones. `to` is a regular expression for the method and the path.
 //!   `code` and `message` make a failure, `body` is a success, and with `times` only so many requests get the answer.
 //!   `then` is a change of the object `of`: a merge patch `patch`, or its deletion.
+//! - `silent`: whether the server answers no request.
 //! - `denied`: the verbs and resources that access reviews deny, such as `list pods`.
 //! - `renewed`: the names of Leases that their holders renew, here with each read.
 //! - `effects`: after the first write to the object `after`, a merge patch `patch` changes the object `of`.
@@ -45,6 +46,8 @@ struct Store {
     behaviour: Value,
     version: u64,
     writes: Vec<String>,
+    /// The reads with their selectors, and the access reviews: who may use which verbs on what.
+    reads: BTreeMap<String, BTreeSet<String>>,
     /// The programs that have sent requests, as their User-Agent headers name them.
     agents: BTreeSet<String>,
 }
@@ -138,6 +141,16 @@ impl Server {
         std::mem::take(&mut self.store().writes)
     }
 
+    /// The reads and the access reviews since the last call, sorted and without repetition.
+    pub(crate) fn take_reads(&self) -> Vec<String> {
+        let reads = std::mem::take(&mut self.store().reads);
+        let words = |verbs: BTreeSet<String>| verbs.into_iter().collect::<Vec<_>>().join(", ");
+        reads
+            .into_iter()
+            .map(|(read, verbs)| if verbs.is_empty() { read } else { format!("{read}: {}", words(verbs)) })
+            .collect()
+    }
+
     /// The programs that have sent requests since the last call.
     pub(crate) fn take_agents(&self) -> BTreeSet<String> {
         std::mem::take(&mut self.store().agents)
@@ -162,6 +175,9 @@ async fn answer(State(store): State<Shared>, request: Request) -> Response {
     let body = to_bytes(body, LONGEST_BODY).await.unwrap();
     let body = serde_json::from_slice(&body).unwrap_or_default();
     let Query(query) = Query::try_from_uri(&head.uri).unwrap();
+    if store.lock().unwrap().behaviour["silent"] == true {
+        return std::future::pending().await;
+    }
     let mut store = store.lock().unwrap();
     store.agents.insert(head.headers[USER_AGENT].to_str().unwrap().to_owned());
     let (code, body) = store.answer(head.method.as_str(), head.uri.path(), &query, &body);
@@ -171,6 +187,10 @@ async fn answer(State(store): State<Shared>, request: Request) -> Response {
 impl Store {
     fn answer(&mut self, method: &str, path: &str, query: &Parameters, body: &Value) -> (u16, Value) {
         let request = format!("{method} {path}");
+        if method == "GET" {
+            let query: Vec<_> = query.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+            self.reads.entry(request.clone() + &query.concat()).or_default();
+        }
         if let Some(answer) = self.special(&request) {
             return answer;
         }
@@ -222,10 +242,17 @@ impl Store {
         ))
     }
 
-    fn review(&self, kind: &str, body: &Value) -> (u16, Value) {
+    fn review(&mut self, kind: &str, body: &Value) -> (u16, Value) {
         let mut review = body.clone();
         let attributes = &body["spec"]["resourceAttributes"];
         let [verb, resource] = ["verb", "resource"].map(|name| attributes[name].as_str().unwrap_or_default());
+        if attributes.is_object() {
+            let word = |name| attributes[name].as_str().filter(|word| !word.is_empty()).unwrap_or("-");
+            let of = ["group", "resource", "subresource", "name", "namespace"].map(word);
+            let user = body["spec"]["user"].as_str().unwrap_or("user");
+            let review = format!("may {user} on {}", of.join(" "));
+            self.reads.entry(review).or_default().insert(verb.to_owned());
+        }
         let denied = self.behaviour["denied"].as_array();
         let is_denied = denied.is_some_and(|denied| denied.contains(&json!(format!("{verb} {resource}"))));
         review["status"] = match kind {

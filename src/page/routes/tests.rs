@@ -122,6 +122,8 @@ async fn on_a_loopback_address_the_page_is_served_only_for_names_of_this_machine
         assert!(response.headers().contains_key(header::CONTENT_SECURITY_POLICY), "{host:?}");
         assert_eq!(ask(&page(Hosts::Any), "/ui/", &[("host", host)]).await.status(), StatusCode::OK, "{host:?}");
     }
+    let without_a_host = ask(&page(Hosts::Loopback), "/ui/", &[]).await;
+    assert_eq!(without_a_host.status(), StatusCode::OK, "a browser always sends one");
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,8 +62,10 @@ fn a_status_from_before_the_term_does_not_demote_its_holder() {
     };
     let time = |text: &str| Some(WireTime::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond()));
     let (before, after) = (time("2026-01-02T03:04:00Z"), time("2026-01-02T03:05:00Z"));
+    let same = time("2026-01-02T03:04:05Z");
     for state in ["Damped", "Unresponsive"] {
         assert!(is_demoted(&candidate(state), before), "{state}: the holder of then is dead");
+        assert!(is_demoted(&candidate(state), same), "{state}: nothing shows that it has come back");
         assert!(is_demoted(&candidate(state), None), "{state}");
         assert!(!is_demoted(&candidate(state), after), "{state}: it has come back");
     }
@@ -85,5 +87,22 @@ fn a_lease_on_hold_whose_holder_has_died_is_on_hold() {
             row(key(), &lease, &observed, now, false, Vec::new()).state
         };
         assert_eq!((state(1), state(16)), (LeaseState::Held, expected));
+    }
+}
+
+#[test]
+fn a_grant_to_a_damped_candidate_is_a_grant_and_its_term_an_expired_one() {
+    for (session, expected) in [("open", LeaseState::Granted), ("s/1/15", LeaseState::Expired)] {
+        let lease = ReadLease::from_json(json!({
+            "metadata": { "name": "l", "namespace": "n", "annotations": { "hustings.io/session": session } },
+            "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15 },
+        }));
+        let candidate = ReadCandidate::from_json(json!({ "metadata": { "name": "a", "namespace": "n" },
+            "spec": { "leaseName": "l", "binaryVersion": "1.0.0" }, "status": { "state": "Damped" } }));
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+        let observed = Observed::first(lease.record.clone(), now.moment);
+        let rows =
+            rows(vec![lease], vec![candidate], &[(("n".to_owned(), "l".to_owned()), observed)].into(), now, false);
+        assert_eq!(rows[0].state, expected, "{session}");
     }
 }

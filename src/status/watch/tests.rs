@@ -137,6 +137,8 @@ async fn each_change_of_an_object_is_shown_once_and_a_renewal_is_none() {
         assert_eq!(outputs.recv().await.unwrap(), [held("k", "z", &[]), held("l", "a", &["a", "c"])]);
         server.report(LEASES, "DELETED", &lease("k", "z", 8));
         assert_eq!(outputs.recv().await.unwrap(), [held("l", "a", &["a", "c"])]);
+        server.report(LEASES, "ADDED", &lease("m", "z", 8));
+        assert_eq!(outputs.recv().await.unwrap(), [held("l", "a", &["a", "c"]), held("m", "z", &[])]);
     })
     .await;
 }
