@@ -184,6 +184,18 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_direct_replica_has_its_identity_and_key_and_no_candidate() {
+        let store = MemoryStore::new();
+        let described = Candidacy { identity: Some("b".to_owned()), key: Some(7), ..candidacy(true, true, true) };
+        let builder = described.builder(&Connection::Memory(store.clone()), &CancellationToken::new());
+        let campaign = described.build(builder).unwrap().start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let lease = store.lease("n", "l").unwrap();
+        assert_eq!((lease.holder.as_deref(), lease.key), (Some("b"), Some(7)));
+        assert_eq!(store.candidate("n", "b"), None);
+    }
+
     #[tokio::test]
     async fn the_timing_of_the_flags_is_that_of_the_elector() {
         let durations =

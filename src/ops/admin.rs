@@ -61,6 +61,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::ops::health::STUCK_AFTER;
     use crate::ops::http::testing::{ask, text_of};
 
     async fn get(health: &Health, path: &str) -> (u16, String) {
@@ -95,6 +96,15 @@ mod tests {
         assert_eq!(get(&health, "/readyz").await, (503, "not ready: crd, own-lease\n".to_owned()));
         let text = get(&health, "/readyz?verbose").await.1;
         assert_eq!(text.matches("\"message\":\"no result yet\"").count(), checks.len(), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_whose_event_loop_is_stuck_is_not_alive() {
+        let health = Health::new();
+        tokio::time::advance(STUCK_AFTER).await;
+        assert_eq!(get(&health, "/livez").await, (500, "the event loop is stuck\n".to_owned()));
+        health.beat();
+        assert_eq!(get(&health, "/livez").await, (200, "ok\n".to_owned()));
     }
 
     #[tokio::test]

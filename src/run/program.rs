@@ -98,5 +98,9 @@ mod tests {
         assert_eq!(check("/bin"), Err(Unstartable::NotExecutable("/bin".into())), "a directory is not executable");
         let unreadable = check_in(OsStr::new("uptime"), OsStr::new("/proc"));
         assert_eq!(unreadable, Err(Unstartable::NotExecutable("/proc/uptime".into())));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("sh"), "").unwrap();
+        let path = std::env::join_paths([folder.path(), Path::new("/bin")]).unwrap();
+        assert_eq!(check_in(OsStr::new("sh"), &path), Ok(()), "a later folder has an executable file");
     }
 }

@@ -64,6 +64,7 @@ mod tests {
         let mut backoff = Backoff::default();
         let waits: Vec<_> = (0..10).map(|_| backoff.next(Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
+        assert_eq!(backoff.next(LONGEST_WAIT), LONGEST_WAIT);
         assert_eq!(backoff.next(Duration::from_mins(6)), FIRST_WAIT);
     }
 

@@ -161,6 +161,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_term_does_not_end_before_its_readers_may_know_it() {
+        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let campaign = elector.start();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        let _running = term.begin_work().unwrap();
+        let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
+        let mut reader = updates.reader();
+        assert!(reader.next().await.snapshot.is_leader);
+        let work = TermWork { leadership, updates, label: None, handover_delay: Duration::ZERO };
+        term.resign();
+        let began = Instant::now();
+        work.lead(term).await;
+        assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn readers_of_every_term_are_waited_for() {
         let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
         let campaign = elector.start();

@@ -134,4 +134,15 @@ mod tests {
         assert!(error.contains("the LeaseCandidate CRD is not installed"), "{error}");
         assert!(!sidecar.health.readiness().ready);
     }
+
+    #[tokio::test]
+    async fn a_sidecar_is_ready_from_its_start_to_its_end() {
+        let access = Access::default();
+        let sidecar = sidecar(&access, candidacy(), Connection::Memory(MemoryStore::new()));
+        assert!(!sidecar.health.readiness().ready);
+        sidecar.start(endpoints(None).await.0, Router::new(), Router::new()).await.unwrap();
+        assert!(sidecar.health.readiness().ready);
+        sidecar.finish().await;
+        assert!(!sidecar.health.readiness().ready);
+    }
 }

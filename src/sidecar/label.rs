@@ -329,8 +329,31 @@ mod tests {
         let label = PodLabel::read("leader=true").unwrap();
         let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let writer = LabelWriter { pods: Api::namespaced(silent_cluster(|_| None).leases, "n"), label, pod };
+        let began = tokio::time::Instant::now();
         let Err(LabelFailure::Passing(reason)) = writer.write(true).await else { panic!("there was no answer") };
-        assert_eq!(reason, "no answer within 5 s");
+        assert_eq!((&*reason, began.elapsed().as_secs()), ("no answer within 5 s", REQUEST_LIMIT.as_secs()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_label_that_could_not_be_put_on_is_tried_again_after_a_second() {
+        let gone = json!({ "kind": "Status", "status": "Failure", "message": "", "reason": "NotFound", "code": 404,
+            "details": { "name": "p", "kind": "pods", "group": "" } });
+        for failure in [failure(500), failure(403), (404, gone)] {
+            let left = AtomicUsize::new(2);
+            let code = failure.0;
+            let (cluster, _) = cluster(move |sent| {
+                let is_on = !sent.body["metadata"]["labels"]["leader"].is_null();
+                let count = || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+                let fails = is_on && count().is_ok();
+                Some(if fails { failure.clone() } else { (200, json!({ "metadata": { "name": "p" } })) })
+            });
+            let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+            let keeper = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
+            let began = tokio::time::Instant::now();
+            keeper.put_on();
+            keeper.written.clone().wait_for(|written| *written == Some(true)).await.unwrap();
+            assert_eq!(began.elapsed().as_secs(), 2 * RETRY.as_secs(), "{code}");
+        }
     }
 
     #[tokio::test]

@@ -228,6 +228,7 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
     use hustings_client::testing::MemoryStore;
     use hustings_client::{Campaign, Elector};
     use tower::util::ServiceExt as _;
@@ -235,8 +236,12 @@ mod tests {
     use super::*;
     use crate::ops::http::testing::text_of;
 
+    /// A term whose number and token differ, as those of a Lease that was created again do.
     async fn leading() -> (Campaign, Term) {
-        let elector = Elector::in_memory(&MemoryStore::new(), "n", "work").identity("a").direct().build().unwrap();
+        let store = MemoryStore::new();
+        store.grant("n", "work", "former");
+        store.edit_lease("n", "work", |lease| lease.token = Some(6));
+        let elector = Elector::in_memory(&store, "n", "work").identity("a").direct().build().unwrap();
         let campaign = elector.start();
         let term = campaign.leadership().wait_until_leader().await.unwrap();
         (campaign, term)
@@ -288,7 +293,7 @@ mod tests {
     async fn a_client_learns_at_once_that_its_term_must_stop() {
         let (campaign, term) = leading().await;
         // It stays valid while the work goes on.
-        let _work = term.begin_work().unwrap();
+        let work = term.begin_work().unwrap();
         let (_part, part) = watch::channel(Some(ClientTerm { term: term.clone(), leadership: campaign.leadership() }));
         let mut reader = reader(part, &CancellationToken::new());
         assert!(reader.next().await.is_some());
@@ -298,6 +303,31 @@ mod tests {
         assert!(reader.next().await.is_some());
         assert_eq!(reader.written, Written::Stopping);
         assert!(resigned.elapsed() < Duration::from_secs(1), "not with a later renewal: {:?}", resigned.elapsed());
+        assert!(reader.due().is_none(), "it still leads");
+        drop(work);
+        assert!(reader.next().await.is_some());
+        assert_eq!(reader.written, Written::Stopped);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_is_due_at_the_end_of_the_servers_is_written() {
+        // The order in which the reader notices the two is random.
+        for _ in 0..8 {
+            let (campaign, term) = leading().await;
+            let _work = term.begin_work().unwrap();
+            let (_part, part) =
+                watch::channel(Some(ClientTerm { term: term.clone(), leadership: campaign.leadership() }));
+            let over = CancellationToken::new();
+            let mut reader = reader(part, &over);
+            assert!(reader.next().await.is_some());
+            let mut next = Box::pin(reader.next());
+            assert!(next.as_mut().now_or_never().is_none());
+            term.resign();
+            term.cancelled().await;
+            over.cancel();
+            assert!(next.await.is_some());
+            assert_eq!(reader.written, Written::Stopping);
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -353,15 +383,15 @@ mod tests {
         assert_eq!(code, 200);
         let client = clients.recv().await.unwrap();
         let (campaign, term) = leading().await;
+        let numbers = format!("\"term\":{},\"token\":{},", term.number, term.token);
+        assert_ne!(u64::from(term.number), term.token);
         client.begin(term, campaign.leadership());
         let reading = tokio::spawn(text_of(stream));
         tokio::time::sleep(Duration::from_secs(5)).await;
         over.cancel();
         let events = reading.await.unwrap();
-        assert!(
-            events.starts_with("event: leading\ndata: {\"identity\":\"a\",\"lease\":\"n/work\",\"term\":1,"),
-            "{events}"
-        );
+        let begins = format!("event: leading\ndata: {{\"identity\":\"a\",\"lease\":\"n/work\",{numbers}");
+        assert!(events.starts_with(&begins), "{events}");
         assert!(events.contains("\n\n: alive\n\n"), "{events}");
         shutdown.cancel();
         later("the sidecar stops").await;

@@ -45,6 +45,11 @@ impl Peer {
 
     pub(crate) fn close(&self) {
         self.closed.cancel();
+        self.disconnect();
+    }
+
+    /// Reports an end that proves nothing about the client.
+    pub(crate) fn disconnect(&self) {
         self.disconnected.cancel();
     }
 }
@@ -120,7 +125,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
-        self.peer.disconnected.cancel();
+        self.peer.disconnect();
     }
 }
 

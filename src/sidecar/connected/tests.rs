@@ -127,6 +127,23 @@ async fn a_client_that_leaves_before_its_term_is_no_longer_stood_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_connection_that_its_client_did_not_close_the_lease_expires() {
+    let (store, access) = (MemoryStore::new(), Access::default());
+    let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+    let (client, peer) = connect(&sidecar).await;
+    let standing = standing(&sidecar, ReleaseMetrics::register(&mut metrics::registry()), None);
+    let mut current = standing.leadership.subscribe();
+    let breaks = async {
+        let leadership = current.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        leadership.wait_until_leader().await.unwrap();
+        peer.disconnect();
+    };
+    let stood = timeout(Duration::from_mins(10), standing.stand(client));
+    tokio::join!(stood, breaks).0.expect("it waits for no other client").unwrap();
+    assert_eq!(store.lease("n", "l").unwrap().holder.as_deref(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_has_one_term_even_if_its_client_does_not_close_it() {
     let (store, access) = (MemoryStore::new(), Access::default());
     let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));

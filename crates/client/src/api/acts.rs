@@ -91,7 +91,7 @@ mod tests {
         let pin = Pin { candidate: "web-1".to_owned(), until: END };
         assert_eq!(pin_text(&pin), "web-1 until 2026-12-31T23:59:59Z");
         assert_eq!(lease_acts(&metadata(names::PIN, &pin_text(&pin))).pin, Some(Annotation::Valid(pin)));
-        for reason in ["", "drain: node-3", "works"] {
+        for reason in ["", "drain: node-3", "Works"] {
             let exclusion = Exclusion { until: END, reason: reason.to_owned() };
             let read = candidate_acts(&metadata(names::EXCLUDE, &exclusion_text(&exclusion))).exclude;
             assert_eq!(read, Some(Annotation::Valid(exclusion)));
@@ -126,6 +126,7 @@ mod tests {
         };
         let written = annotations(json!("2026-12-31T23:59:59Z: works"), json!("jane"));
         assert_eq!(exclusion_patch(7, Some(&exclusion), Some("jane")), written);
+        assert_eq!(exclusion_patch(7, None, Some("joe")), annotations(Value::Null, json!("joe")));
         assert_eq!(exclusion_patch(7, None, None), annotations(Value::Null, Value::Null));
     }
 

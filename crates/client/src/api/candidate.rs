@@ -262,9 +262,10 @@ mod tests {
             assert_eq!((read.record.owned, read.record.pod.is_some()), (true, expected), "{kind} {api_version}");
             assert_eq!(kube::Resource::meta(&read).name.as_deref(), Some("a"));
         }
-        let owner = |kind: &str| json!({ "apiVersion": "v1", "kind": kind, "name": "a", "uid": "p" });
-        let owners = json!({ "metadata": { "ownerReferences": [owner("ConfigMap"), owner("Pod")] } });
-        assert!(ReadCandidate::from_json(owners).record.pod.is_some(), "the Pod may be any of the owners");
+        let owner = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": "p" });
+        let owners = [owner("ConfigMap", "a"), owner("Pod", "b"), owner("Pod", "c")];
+        let read = ReadCandidate::from_json(json!({ "metadata": { "ownerReferences": owners } }));
+        assert_eq!(read.record.pod.unwrap().name, "b", "the first Pod among the owners");
     }
 
     #[test]

@@ -147,6 +147,22 @@ mod tests {
     }
 
     #[test]
+    fn a_priority_of_zero_is_written_and_a_missing_one_is_left_to_others() {
+        for (priority, written) in [(Some(0), Some(&json!(0))), (None, None)] {
+            let nomination = Nomination { priority, ..nomination() };
+            let created = new_candidate("n", &nomination, WireTime::default());
+            assert_eq!(created["spec"].get("priority"), written);
+        }
+    }
+
+    #[test]
+    fn a_count_beyond_the_range_of_the_field_is_clamped() {
+        let status = Box::new(RecordedStatus { damping_count: u32::MAX, ..RecordedStatus::default() });
+        let patch = candidate_patch("u", &CandidatePatch::Status { status, since: [WireTime::default(); 3] });
+        assert_eq!(patch["status"]["dampingCount"], i32::MAX);
+    }
+
+    #[test]
     fn a_refresh_leaves_the_priority_and_the_pings_alone() {
         let patch = candidate_patch(
             "u",

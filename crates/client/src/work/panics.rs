@@ -53,19 +53,24 @@ pub fn release_on_panic(shutdown: &CancellationToken, electors: impl IntoIterato
     let former = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         former(panic);
-        for elector in &electors {
-            elector.set_stop_cause(Cause::Panicked);
-        }
-        shutdown.cancel();
-        // This thread does not return to the work.
-        let _ = WORK.try_with(Cell::take);
-        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-            Ok(RuntimeFlavor::CurrentThread) => {}
-            // Other threads take over the tasks that wait for this one.
-            Ok(_) => tokio::task::block_in_place(|| wait(&electors, limit)),
-            Err(_) => wait(&electors, limit),
-        }
+        release(&shutdown, &electors, limit);
     }));
+}
+
+/// Stops the electors on the thread that panicked.
+fn release(shutdown: &CancellationToken, electors: &[Leadership], limit: Duration) {
+    for elector in electors {
+        elector.set_stop_cause(Cause::Panicked);
+    }
+    shutdown.cancel();
+    // This thread does not return to the work.
+    let _ = WORK.try_with(Cell::take);
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::CurrentThread) => {}
+        // Other threads take over the tasks that wait for this one.
+        Ok(_) => tokio::task::block_in_place(|| wait(electors, limit)),
+        Err(_) => wait(electors, limit),
+    }
 }
 
 /// Runs `future` as this work: a panic in it ends the work.
@@ -86,10 +91,12 @@ mod tests {
     use std::sync::mpsc;
 
     use hustings_core::elector::Timing;
+    use hustings_core::model::Ending;
 
     use super::*;
+    use crate::Elector;
     use crate::leadership::leadership;
-    use crate::testing::HandClock;
+    use crate::testing::{HandClock, MemoryStore};
 
     #[test]
     fn the_hook_waits_for_its_electors_and_at_most_for_its_limit() {
@@ -107,5 +114,32 @@ mod tests {
         assert!(waited(Duration::from_millis(20)).is_ok(), "the elector never ends");
         drop(publisher);
         assert!(waited(Duration::from_hours(1)).is_ok(), "the elector has ended");
+    }
+
+    #[test]
+    fn the_hook_waits_for_the_last_of_its_electors() {
+        let elector = || leadership(HandClock::at_seconds(0), "n/l".to_owned(), "a".to_owned(), Timing::default());
+        let ((running, first), (ended, second)) = (elector(), elector());
+        drop(ended);
+        let (began, limit) = (Instant::now(), Duration::from_millis(20));
+        wait(&[first, second], limit);
+        assert!(began.elapsed() >= limit);
+        drop(running);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_panic_ends_the_work_and_releases_the_lease_with_its_cause() {
+        let (store, shutdown) = (MemoryStore::new(), CancellationToken::new());
+        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().shutdown(&shutdown).build().unwrap();
+        let campaign = elector.start();
+        let leadership = campaign.leadership();
+        let work = leadership.wait_until_leader().await.unwrap().begin_work().unwrap();
+        let ended = as_work(work, async {
+            release(&shutdown, std::slice::from_ref(&leadership), Duration::from_mins(1));
+            leadership.has_ended()
+        });
+        assert!(ended.await, "the work does not keep the elector from its end");
+        let ending = store.lease("n", "l").unwrap().history.terms().next().map(|term| term.ending);
+        assert_eq!(ending, Some(Ending::Released(Cause::Panicked)));
     }
 }

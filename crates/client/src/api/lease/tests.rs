@@ -119,6 +119,17 @@ fn a_patch_contains_only_the_fields_that_are_set_and_the_version() {
 }
 
 #[test]
+fn numbers_of_a_patch_are_clamped_to_what_the_server_accepts() {
+    let current = ReadLease::from_json(lease()).record;
+    for (number, duration, transitions) in [(0, 1, 0), (7, 7, 7), (u32::MAX, i32::MAX, i32::MAX)] {
+        let mut write = LeaseWrite::new(Purpose::Renew, &current);
+        (write.duration_seconds, write.transitions) = (Set::To(number), Set::To(number));
+        let spec = json!({ "leaseDurationSeconds": duration, "leaseTransitions": transitions });
+        assert_eq!(lease_patch(&write, &current)["spec"], spec);
+    }
+}
+
+#[test]
 fn a_patch_sets_every_field() {
     let current = ReadLease::from_json(lease()).record;
     let history = "1 b from 1970-01-01T00:00:00Z to 1970-01-01T00:00:01Z: expired";

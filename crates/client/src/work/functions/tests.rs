@@ -198,6 +198,22 @@ async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_function_that_fails_while_it_stops_resigns_no_term() {
+    let (log, _guard) = Log::begin();
+    let stage = Stage::new();
+    let (leadership, running) = run(stage.elector().function("late", |term: Term| async move {
+        term.cancelled().await;
+        Err("it was interrupted")
+    }));
+    leads(&leadership).await;
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+    let log = log.take();
+    assert!(log.contains("a function failed after its term was cancelled"), "{log}");
+    assert!(!log.contains("the term is given up"), "{log}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_expires() {
     let stage = Stage::new();
     let (began, mut has_begun) = tokio::sync::mpsc::channel::<Dropped>(1);

@@ -227,6 +227,7 @@ mod tests {
             ("DELETE", all(config_map), "{}", false),
             ("DELETE", config_map.to_owned(), r#"{"dryRun":["All"]}"#, true),
             ("DELETE", config_map.to_owned(), r#"{"dryRun":[]}"#, false),
+            ("DELETE", config_map.to_owned(), r#"{"dryRun":["None"]}"#, false),
             ("DELETE", config_map.to_owned(), r#"{"dryRun":["All"],"dryRun":[]}"#, false),
             ("DELETE", config_map.to_owned(), "dryRun: [All]", false),
             ("DELETE", config_map.to_owned(), "", false),
