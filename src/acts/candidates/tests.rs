@@ -45,7 +45,7 @@ async fn a_write_is_repeated_on_the_newest_version_unless_another_act_stands_the
         (candidate("7", None), 9, &["5", "7", "7", "7", "7"], Some("changed 5 times")),
     ] {
         let (cluster, requests) = server(newest, conflicts);
-        let written = write(&cluster, &read, Some(&exclusion), Some("ada")).await;
+        let written = write(&cluster, &read, Some(&exclusion), Some("ada"), true).await;
         let sent = writes(&requests);
         let sent: Vec<_> = sent.iter().map(|body| body["metadata"]["resourceVersion"].as_str().unwrap()).collect();
         assert_eq!(sent, versions, "{written:?}");
@@ -67,7 +67,8 @@ async fn the_reason_of_an_inclusion_is_recorded_beside_the_user_and_that_of_an_e
             output: Output::Text,
         };
         let (cluster, requests) = server(candidate("5", Some("2027-01-01T00:00:00Z: x")), 0);
-        let reports = carry_out(&cluster, &targets, end, &config, Some("ada")).await.unwrap();
+        let mut reports = Vec::new();
+        carry_out(&cluster, &targets, end, &config, Some("ada"), &mut reports).await.unwrap();
         assert!(reports[0].written, "{reports:?}");
         let annotations = writes(&requests)[0]["metadata"]["annotations"].clone();
         assert_eq!(annotations["hustings.io/asked-by"], asked_by, "{annotations}");
@@ -102,7 +103,8 @@ async fn an_exclusion_of_several_candidates_takes_effect_when_none_of_them_leads
             _ if request.path.contains("hustings.io") => Some(list(&both)),
             _ => request.path.contains("/leases/l").then(|| (200, lease.clone())),
         });
-        let reports = carry_out(&cluster, &targets, end, &config, None).await.unwrap();
+        let mut reports = Vec::new();
+        carry_out(&cluster, &targets, end, &config, None, &mut reports).await.unwrap();
         assert_eq!(reports.last().unwrap().happened, Some(happened), "{reports:?}");
     }
 }
