@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use futures::StreamExt as _;
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::{Annotation, CandidateKind, Exclusion, LeaseRecord, WireTime};
@@ -28,7 +29,19 @@ const PODS: u32 = 1_000;
 /// The most attempts of a write. The controller's pings and statuses may create new versions between them.
 const ATTEMPTS: usize = 5;
 
+/// The most Leases to wait for at a time.
+const MOST_WAITS: usize = 64;
+
+/// An act on candidates of one Lease, after its writes.
+struct WrittenAct {
+    cluster: Cluster,
+    lease: String,
+    candidates: BTreeSet<String>,
+    sent: Instant,
+}
+
 /// Excludes or includes the targets one after the other. Adds the report of each to `reports`, also before an error.
+/// Then waits for all Leases at the same time, so that the timeout limits the whole wait.
 ///
 /// # Errors
 /// Fails with the name of the candidate at which it stopped. The exit code is that of a refusal only if nothing was
@@ -46,6 +59,7 @@ pub(super) async fn carry_out(
     let reason = config.reason.clone().unwrap_or_default();
     let exclusion = until.map(|until| Exclusion { until, reason });
     let asked_by = Request { user, reason: config.reason.as_deref().filter(|_| end.is_none()) }.asked_by();
+    let mut written = BTreeMap::new();
     for (namespace, found) in found {
         let cluster = Cluster { namespace, ..cluster.clone() };
         let mut by_lease: BTreeMap<String, Vec<ReadCandidate>> = BTreeMap::new();
@@ -53,10 +67,16 @@ pub(super) async fn carry_out(
             by_lease.entry(candidate.record.lease_name.clone()).or_default().push(candidate);
         }
         for (lease, candidates) in by_lease {
-            of_lease(&cluster, &lease, candidates, exclusion.as_ref(), asked_by.as_deref(), config, reports).await?;
+            let (exclusion, asked_by) = (exclusion.as_ref(), asked_by.as_deref());
+            let of_lease = of_lease(&cluster, &lease, candidates, exclusion, asked_by, config, reports).await?;
+            // The last report of a Lease shows the effect.
+            written.insert(reports.len().saturating_sub(1), of_lease);
         }
     }
-    Ok(())
+    match config.wait {
+        Some(timeout) if !config.dry_run => wait_for_all(written, exclusion.is_some(), timeout, reports).await,
+        _ => Ok(()),
+    }
 }
 
 /// Finds the target candidates, by namespace. With `includes`, only excluded candidates count.
@@ -155,7 +175,7 @@ async fn of_lease(
     asked_by: Option<&str>,
     config: &Config,
     reports: &mut Vec<Report>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<WrittenAct> {
     let sent = Instant::now();
     for candidate in &candidates {
         let name = candidate.record.name.clone();
@@ -181,15 +201,38 @@ async fn of_lease(
     if let (true, Some(report)) = (config.dry_run, reports.last_mut()) {
         report.forecast = predict(cluster, lease, &candidates, exclusion, SystemClock.both().wall).await?;
     }
-    if let (false, Some(timeout), Some(report)) = (config.dry_run, config.wait, reports.last_mut()) {
-        let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-        let read = within(leases.get_opt(lease)).await;
-        let Some(read) = read.map_err(|error| explain(cluster, "cannot read the Lease", error))? else {
-            return Ok(());
-        };
-        let names: BTreeSet<_> = candidates.into_iter().map(|candidate| candidate.record.name).collect();
-        let goal = if exclusion.is_some() { Goal::LeadsNot(names) } else { Goal::Written };
-        wait(&leases, read, &goal, sent, timeout, report).await;
+    let candidates = candidates.into_iter().map(|candidate| candidate.record.name).collect();
+    Ok(WrittenAct { cluster: cluster.clone(), lease: lease.to_owned(), candidates, sent })
+}
+
+/// Waits for at most `timeout` until all these acts take effect. The keys are the positions of the reports.
+async fn wait_for_all(
+    mut written: BTreeMap<usize, WrittenAct>,
+    excludes: bool,
+    timeout: Duration,
+    reports: &mut [Report],
+) -> anyhow::Result<()> {
+    let began = tokio::time::Instant::now();
+    let waits = reports.iter_mut().enumerate().filter_map(|(position, report)| {
+        let written = written.remove(&position)?;
+        Some(wait_for(written, excludes, began, timeout, report))
+    });
+    let ends: Vec<anyhow::Result<()>> = futures::stream::iter(waits).buffer_unordered(MOST_WAITS).collect().await;
+    ends.into_iter().collect()
+}
+
+async fn wait_for(
+    WrittenAct { cluster, lease, candidates, sent }: WrittenAct,
+    excludes: bool,
+    began: tokio::time::Instant,
+    timeout: Duration,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let read = within(leases.get_opt(&lease)).await;
+    if let Some(read) = read.map_err(|error| explain(&cluster, "cannot read the Lease", error))? {
+        let goal = if excludes { Goal::LeadsNot(candidates) } else { Goal::Written };
+        wait(&leases, read, &goal, sent, timeout.saturating_sub(began.elapsed()), report).await;
     }
     Ok(())
 }
