@@ -44,15 +44,20 @@ const LONGEST_USER: usize = 128;
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "act").await?;
     let asked_by = user(&cluster).await;
-    let reports = match &config.act {
-        Act::Lease { lease, act } => vec![leases::carry_out(&cluster, lease, act, &config, asked_by.as_deref()).await?],
+    let mut reports = Vec::new();
+    let done = match &config.act {
+        Act::Lease { lease, act } => leases::carry_out(&cluster, lease, act, &config, asked_by.as_deref())
+            .await
+            .map(|report| reports.push(report)),
         Act::Candidates { targets, end } => {
-            candidates::carry_out(&cluster, targets, *end, &config, asked_by.as_deref()).await?
+            candidates::carry_out(&cluster, targets, *end, &config, asked_by.as_deref(), &mut reports).await
         }
     };
+    // An error in the middle does not undo what was written before.
     for report in &reports {
         print(&report.text(config.output)?)?;
     }
+    done?;
     Ok(exit_code(&reports))
 }
 

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 pub use self::installation::ReadConfig;
 pub(crate) use self::installation::{Installation, find as find_installations};
-use self::limit::{limited, within};
+use self::limit::{TIMEOUT, timed_out, within};
 use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;
@@ -46,7 +46,8 @@ async fn examine(cluster: &Cluster, namespace: Option<&str>, read_config: ReadCo
     let is_crd_missing = crd.iter().any(|finding| finding.verdict == Verdict::Fail);
     findings.extend(crd);
 
-    let found = limited(installation::find(&cluster.leases, namespace, read_config)).await;
+    let found = installation::find(&cluster.leases, namespace, read_config);
+    let found = tokio::time::timeout(TIMEOUT, found).await.unwrap_or_else(|_| Err(timed_out()));
     let is_installed = found.as_ref().map_or(true, |found| !found.is_empty());
     findings.extend(within("rights", rights::check(cluster, namespace, is_installed)).await);
     findings.extend(controllers::check(&cluster.leases, namespace, found).await);

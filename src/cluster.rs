@@ -21,6 +21,9 @@ use crate::nearest;
 /// How long a read may take that only improves an error message.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a connection may be silent. A watch ends after a minute.
+const LONGEST_SILENCE: Duration = Duration::from_secs(65);
+
 /// The most Leases to read for a hint with the nearest names.
 const NAMES: u32 = 500;
 
@@ -29,7 +32,8 @@ const NAMES: u32 = 500;
 pub struct Cluster {
     /// The configuration for further clients, with kube's hidden retries turned off.
     pub config: Config,
-    /// The client for all requests. It never retries on its own. Each request has a deadline.
+    /// The client for all requests. It never retries on its own. It ends a request after 65 s of silence. Most commands
+    /// limit a request further with [`limited`].
     pub leases: Client,
     /// `--namespace`, or else the namespace of the service account or context.
     pub namespace: String,
@@ -61,6 +65,9 @@ impl Cluster {
     /// Fails if the configuration cannot be used.
     pub fn for_reading(mut self) -> anyhow::Result<Self> {
         self.config.default_retry = true;
+        // As `lease_client` does. A watch without an answer would otherwise last for ever.
+        self.config.read_timeout = Some(LONGEST_SILENCE);
+        self.config.reset_reader_on_write = true;
         self.leases =
             Client::try_from(self.config.clone()).context("cannot create a client from the cluster configuration")?;
         Ok(self)
@@ -126,10 +133,22 @@ impl Cluster {
     }
 
     /// Whether a list of candidates failed because the cluster certainly lacks the CRD. With the CRD, a list succeeds
-    /// even if there is no candidate or no such namespace.
+    /// even if there is no candidate or no such namespace. Any doubt, such as a timeout, counts as no.
     pub async fn lacks_candidates(&self, error: &kube::Error) -> bool {
-        matches!(error, kube::Error::Api(status) if status.code == 404) && lacks_candidates(&self.leases).await
+        let lacks = Box::pin(lacks_candidates(&self.leases));
+        matches!(error, kube::Error::Api(status) if status.code == 404)
+            && tokio::time::timeout(DISCOVERY_TIMEOUT, lacks).await.unwrap_or(false)
     }
+}
+
+/// Returns the answer to a request, which may take at most `limit`.
+pub async fn limited<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    let timed_out = |_| kube::Error::Service(format!("no answer within {} s", limit.as_secs()).into());
+    // The futures of requests are large.
+    tokio::time::timeout(limit, Box::pin(request)).await.map_err(timed_out)?
 }
 
 /// The API of a kind, in one namespace or in all namespaces.
@@ -255,7 +274,9 @@ mod tests {
         let access = Access { kubeconfig: Some(kubeconfig), ..Access::default() };
         let cluster = Cluster::connect(&access, "status").await.unwrap();
         assert_eq!((cluster.config.default_retry, &*cluster.namespace), (false, "shop"));
-        assert!(cluster.for_reading().unwrap().config.default_retry);
+        let cluster = cluster.for_reading().unwrap();
+        assert!(cluster.config.default_retry);
+        assert_eq!(cluster.config.read_timeout, Some(LONGEST_SILENCE), "no request waits for ever");
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client, Error};
 
-use crate::cluster::api_error;
+use crate::cluster::{api_error, limited};
 
 /// How long one review may take.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -91,10 +91,7 @@ async fn is_allowed(client: &Client, subject: &Subject, attributes: ResourceAttr
             Subject::ServiceAccount { namespace, name } => of_account(client, namespace, name, attributes).await,
         }
     };
-    match tokio::time::timeout(TIMEOUT, review).await {
-        Ok(answer) => answer.map_err(|error| api_error(error).to_string()),
-        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
-    }
+    limited(TIMEOUT, review).await.map_err(|error| api_error(error).to_string())
 }
 
 async fn own(client: &Client, attributes: ResourceAttributes) -> Result<bool, Error> {

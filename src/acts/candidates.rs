@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
+use futures::StreamExt as _;
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::{Annotation, CandidateKind, Exclusion, LeaseRecord, WireTime};
@@ -14,7 +16,7 @@ use super::config::{Config, End, Targets};
 use super::outcome::{Goal, wait};
 use super::plan::Request;
 use super::report::Report;
-use super::requests::{explain, refused, within};
+use super::requests::{REFUSED, explain, refused, within};
 use super::scene::{Scene, candidates};
 use crate::cluster::{Cluster, scoped};
 use crate::forecast::{Holder, Objects, forecast};
@@ -27,25 +29,54 @@ const PODS: u32 = 1_000;
 /// The most attempts of a write. The controller's pings and statuses may create new versions between them.
 const ATTEMPTS: usize = 5;
 
+/// The most Leases to wait for at a time.
+const MOST_WAITS: usize = 64;
+
+/// An act on candidates of one Lease, after its writes.
+struct WrittenAct {
+    cluster: Cluster,
+    lease: String,
+    candidates: BTreeSet<String>,
+    sent: Instant,
+}
+
+/// Excludes or includes the targets one after the other. Adds the report of each to `reports`, also before an error.
+/// Then waits for all Leases at the same time, so that the timeout limits the whole wait.
+///
+/// # Errors
+/// Fails with the name of the candidate at which it stopped. The exit code is that of a refusal only if nothing was
+/// written.
 pub(super) async fn carry_out(
     cluster: &Cluster,
     targets: &Targets,
     end: Option<End>,
     config: &Config,
     user: Option<&str>,
-) -> anyhow::Result<Vec<Report>> {
-    let mut reports = Vec::new();
-    for (namespace, found) in find(cluster, targets, end.is_none()).await? {
+    reports: &mut Vec<Report>,
+) -> anyhow::Result<()> {
+    let found = find(cluster, targets, end.is_none()).await?;
+    let until = end.map(|end| end.at(SystemClock.both().wall)).transpose()?;
+    let reason = config.reason.clone().unwrap_or_default();
+    let exclusion = until.map(|until| Exclusion { until, reason });
+    let asked_by = Request { user, reason: config.reason.as_deref().filter(|_| end.is_none()) }.asked_by();
+    let mut written = BTreeMap::new();
+    for (namespace, found) in found {
         let cluster = Cluster { namespace, ..cluster.clone() };
         let mut by_lease: BTreeMap<String, Vec<ReadCandidate>> = BTreeMap::new();
         for candidate in found {
             by_lease.entry(candidate.record.lease_name.clone()).or_default().push(candidate);
         }
         for (lease, candidates) in by_lease {
-            reports.extend(of_lease(&cluster, &lease, candidates, end, config, user).await?);
+            let (exclusion, asked_by) = (exclusion.as_ref(), asked_by.as_deref());
+            let of_lease = of_lease(&cluster, &lease, candidates, exclusion, asked_by, config, reports).await?;
+            // The last report of a Lease shows the effect.
+            written.insert(reports.len().saturating_sub(1), of_lease);
         }
     }
-    Ok(reports)
+    match config.wait {
+        Some(timeout) if !config.dry_run => wait_for_all(written, exclusion.is_some(), timeout, reports).await,
+        _ => Ok(()),
+    }
 }
 
 /// Finds the target candidates, by namespace. With `includes`, only excluded candidates count.
@@ -56,7 +87,7 @@ async fn find(
 ) -> anyhow::Result<BTreeMap<String, Vec<ReadCandidate>>> {
     let Some(node) = &targets.node else {
         let all = candidates(cluster).await?;
-        let mut found = Vec::new();
+        let mut found: Vec<ReadCandidate> = Vec::new();
         for name in &targets.names {
             let Some(candidate) = all.iter().find(|candidate| candidate.record.name == *name) else {
                 let existing = all.iter().map(|candidate| candidate.record.name.as_str());
@@ -67,7 +98,9 @@ async fn find(
                 let message = format!("candidate {name:?} is not excluded");
                 return Err(refused(message, "`hustings status LEASE` shows the candidates that are").into());
             }
-            found.push(candidate.clone());
+            if !found.iter().any(|other| other.record.key() == candidate.record.key()) {
+                found.push(candidate.clone());
+            }
         }
         return Ok(BTreeMap::from([(cluster.namespace.clone(), found)]));
     };
@@ -138,16 +171,11 @@ async fn of_lease(
     cluster: &Cluster,
     lease: &str,
     candidates: Vec<ReadCandidate>,
-    end: Option<End>,
+    exclusion: Option<&Exclusion>,
+    asked_by: Option<&str>,
     config: &Config,
-    user: Option<&str>,
-) -> anyhow::Result<Vec<Report>> {
-    let wall = SystemClock.both().wall;
-    let until = end.map(|end| end.at(wall)).transpose()?;
-    let reason = config.reason.clone().unwrap_or_default();
-    let exclusion = until.map(|until| Exclusion { until, reason });
-    let asked_by = Request { user, reason: config.reason.as_deref().filter(|_| end.is_none()) }.asked_by();
-    let mut reports = Vec::new();
+    reports: &mut Vec<Report>,
+) -> anyhow::Result<WrittenAct> {
     let sent = Instant::now();
     for candidate in &candidates {
         let name = candidate.record.name.clone();
@@ -155,34 +183,58 @@ async fn of_lease(
             namespace: cluster.namespace.clone(),
             lease: lease.to_owned(),
             candidate: Some(name.clone()),
-            act: exclusion.as_ref().map_or_else(
+            act: exclusion.map_or_else(
                 || "may be elected again".to_owned(),
                 |exclusion| format!("is excluded until {exclusion}"),
             ),
-            until: until.map(|until| until.to_string()),
-            replaces: exclusion.as_ref().and(stands(candidate)),
+            until: exclusion.map(|exclusion| exclusion.until.to_string()),
+            replaces: exclusion.and(stands(candidate)),
             ..Report::default()
         };
         if !config.dry_run {
-            write(cluster, candidate, exclusion.as_ref(), asked_by.as_deref()).await?;
+            let is_first = reports.is_empty();
+            write(cluster, candidate, exclusion, asked_by, is_first).await?;
             report.written = true;
         }
         reports.push(report);
     }
     if let (true, Some(report)) = (config.dry_run, reports.last_mut()) {
-        report.forecast = predict(cluster, lease, &candidates, exclusion.as_ref(), wall).await?;
+        report.forecast = predict(cluster, lease, &candidates, exclusion, SystemClock.both().wall).await?;
     }
-    if let (false, Some(timeout), Some(report)) = (config.dry_run, config.wait, reports.last_mut()) {
-        let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-        let read = within(leases.get_opt(lease)).await;
-        let Some(read) = read.map_err(|error| explain(cluster, "cannot read the Lease", error))? else {
-            return Ok(reports);
-        };
-        let names: BTreeSet<_> = candidates.into_iter().map(|candidate| candidate.record.name).collect();
-        let goal = if exclusion.is_some() { Goal::LeadsNot(names) } else { Goal::Written };
-        wait(&leases, read, &goal, sent, timeout, report).await;
+    let candidates = candidates.into_iter().map(|candidate| candidate.record.name).collect();
+    Ok(WrittenAct { cluster: cluster.clone(), lease: lease.to_owned(), candidates, sent })
+}
+
+/// Waits for at most `timeout` until all these acts take effect. The keys are the positions of the reports.
+async fn wait_for_all(
+    mut written: BTreeMap<usize, WrittenAct>,
+    excludes: bool,
+    timeout: Duration,
+    reports: &mut [Report],
+) -> anyhow::Result<()> {
+    let began = tokio::time::Instant::now();
+    let waits = reports.iter_mut().enumerate().filter_map(|(position, report)| {
+        let written = written.remove(&position)?;
+        Some(wait_for(written, excludes, began, timeout, report))
+    });
+    let ends: Vec<anyhow::Result<()>> = futures::stream::iter(waits).buffer_unordered(MOST_WAITS).collect().await;
+    ends.into_iter().collect()
+}
+
+async fn wait_for(
+    WrittenAct { cluster, lease, candidates, sent }: WrittenAct,
+    excludes: bool,
+    began: tokio::time::Instant,
+    timeout: Duration,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let read = within(leases.get_opt(&lease)).await;
+    if let Some(read) = read.map_err(|error| explain(&cluster, "cannot read the Lease", error))? {
+        let goal = if excludes { Goal::LeadsNot(candidates) } else { Goal::Written };
+        wait(&leases, read, &goal, sent, timeout.saturating_sub(began.elapsed()), report).await;
     }
-    Ok(reports)
+    Ok(())
 }
 
 /// Predicts what the controller would report if all these candidates were changed.
@@ -211,28 +263,29 @@ async fn predict(
 }
 
 /// Writes the exclusion on the version that was read. After a conflict it retries with the newest version, unless the
-/// administrators' acts on the candidate have changed.
+/// administrators' acts on the candidate have changed. `is_first`: the command has written no candidate before.
 async fn write(
     cluster: &Cluster,
     read: &ReadCandidate,
     exclusion: Option<&Exclusion>,
     asked_by: Option<&str>,
+    is_first: bool,
 ) -> anyhow::Result<()> {
     let name = &read.record.name;
+    let attempt = format!("cannot write LeaseCandidate {name:?}");
     let mut version = read.record.resource_version;
     for _ in 0..ATTEMPTS {
         let patch = Patch::Merge(exclusion_patch(version, exclusion, asked_by));
-        let attempt = "cannot write the LeaseCandidate";
         match within(patch_candidate(cluster, read.record.kind, name, &patch)).await {
             Ok(()) => return Ok(()),
             Err(Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(explain(cluster, attempt, error)),
+            Err(error) => return Err(explain(cluster, &attempt, error)),
         }
-        let all = candidates(cluster).await?;
+        let all = candidates(cluster).await.with_context(|| attempt.clone())?;
         let Some(newest) = all.iter().find(|candidate| candidate.record.key() == read.record.key()) else {
-            return Err(
-                refused(format!("candidate {name:?} was deleted"), "`hustings status` shows those that exist").into()
-            );
+            let hint = "`hustings status` shows those that exist";
+            let deleted = Hinted::new(format!("candidate {name:?} was deleted"), hint);
+            return Err(if is_first { deleted.with_exit_code(REFUSED) } else { deleted }.into());
         };
         if newest.record.acts != read.record.acts {
             let now = stands(newest).unwrap_or_else(|| "no exclusion".to_owned());

@@ -29,7 +29,7 @@ pub(super) enum Goal {
         /// Whether the act fails as soon as another candidate leads, or the controller withdraws the act.
         once: bool,
     },
-    /// Once a candidate outside this set leads.
+    /// Once a candidate outside this set leads, or once the Lease has no holder.
     LeadsNot(BTreeSet<String>),
 }
 
@@ -75,8 +75,9 @@ impl Goal {
                 }
                 _ => None,
             },
-            Self::LeadsNot(excluded) => match leader {
-                Some(leader) if !excluded.contains(leader) => leads(leader),
+            Self::LeadsNot(excluded) => match (holder, leader) {
+                (None, _) => Some(Outcome::Happened("the Lease has no holder".to_owned())),
+                (_, Some(leader)) if !excluded.contains(leader) => leads(leader),
                 _ => None,
             },
         }
@@ -253,6 +254,7 @@ mod tests {
         assert_eq!(goal.judge(&lease("a", "s/1/15", &json!({}))), None);
         assert_eq!(goal.judge(&lease("b", "open", &json!({}))), None);
         assert_eq!(goal.judge(&lease("b", "s/1/15", &json!({}))), Some(happened("b leads")));
+        assert_eq!(goal.judge(&lease("", "open", &json!({}))), Some(happened("the Lease has no holder")));
         let asked = lease("a", "s/1/15", &json!({ "hustings.io/preferred-holder": "b" }));
         assert_eq!(Goal::NoRequest.judge(&asked), None);
         assert_eq!(Goal::NoRequest.judge(&lease("a", "s/1/15", &json!({}))), Some(happened("a stays the holder")));

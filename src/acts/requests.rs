@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::{Cluster, api_error};
+use crate::cluster::{Cluster, api_error, limited};
 use crate::hint::Hinted;
 
 /// The exit code if the act makes no sense now. The command has then written nothing.
@@ -29,6 +29,5 @@ pub(super) fn explain(cluster: &Cluster, attempt: &str, error: kube::Error) -> a
 
 /// Limits a request to [`REQUEST_TIMEOUT`].
 pub(super) async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
-    let timed_out = |_| kube::Error::Service("the API server did not answer in time".into());
-    tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(timed_out)?
+    limited(REQUEST_TIMEOUT, request).await
 }

@@ -8,10 +8,10 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::installation::Installation;
-use super::limit::limited;
+use super::limit::TIMEOUT;
 use super::report::Finding;
 use super::{crd, own_lease};
-use crate::cluster::{api_error, scoped};
+use crate::cluster::{api_error, limited, scoped};
 use crate::controller::{self, Config, Missing, Native, OWN_LEASE, Purpose, Requirements};
 use crate::reviews::Subject;
 
@@ -74,11 +74,11 @@ fn availability(Installation { namespace, name, replicas, available, .. }: &Inst
 async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     let leases: Api<ReadLease> = scoped(client.clone(), namespace);
     let named = ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"));
-    let list = async { leases.list(&named).await.map_err(|error| format!("{:#}", api_error(error))) };
-    let namespaces: BTreeSet<_> = match limited(list).await {
+    let namespaces: BTreeSet<_> = match limited(TIMEOUT, leases.list(&named)).await {
         Ok(list) => list.items.iter().filter_map(|lease| lease.metadata.namespace.clone()).collect(),
-        Err(reason) => {
-            return vec![Finding::unknown("own-lease", format!("cannot look for the Lease {OWN_LEASE}: {reason}"))];
+        Err(error) => {
+            let reason = api_error(error);
+            return vec![Finding::unknown("own-lease", format!("cannot look for the Lease {OWN_LEASE}: {reason:#}"))];
         }
     };
     if namespaces.is_empty() {
@@ -97,7 +97,7 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
 async fn versions(client: &Client, Installation { chart, image, .. }: &Installation) -> Finding {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     // Without the permission to read the CRD, compare the other versions.
-    let crd = limited(async { Ok(crds.get_opt(&crd::name()).await.ok().flatten()) }).await.ok().flatten();
+    let crd = limited(TIMEOUT, crds.get_opt(&crd::name())).await.ok().flatten();
     let crd = crd.as_ref().and_then(crd::installed_by);
     let own = Some(env!("CARGO_PKG_VERSION").to_owned());
     let known = [("chart", chart), ("image", image), ("CRD", &crd), ("this command", &own)];

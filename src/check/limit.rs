@@ -12,11 +12,7 @@ pub(super) async fn within(check: &'static str, findings: impl Future<Output = V
     tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(|_| vec![Finding::unknown(check, timed_out())])
 }
 
-/// Limits the time of a request. The error is the reason.
-pub(super) async fn limited<T>(request: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    tokio::time::timeout(TIMEOUT, request).await.unwrap_or_else(|_| Err(timed_out()))
-}
-
-fn timed_out() -> String {
+/// The reason of a finding if the API server did not answer within [`TIMEOUT`].
+pub(super) fn timed_out() -> String {
     format!("no answer within {} s", TIMEOUT.as_secs())
 }

@@ -11,7 +11,7 @@ use hustings_core::model::Observed;
 use kube::{Api, Client};
 
 use super::report::Finding;
-use crate::cluster::api_error;
+use crate::cluster::{api_error, limited};
 
 const CHECK: &str = "own-lease";
 
@@ -30,10 +30,9 @@ pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Findi
     let began = SystemClock.now();
     let mut observed: Option<Observed> = None;
     loop {
-        let lease = match tokio::time::timeout(TIMEOUT, leases.get_opt(name)).await {
-            Ok(Ok(lease)) => lease,
-            Ok(Err(error)) => return Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
-            Err(_) => return Finding::unknown(CHECK, format!("cannot read {place}: no answer within {TIMEOUT:?}")),
+        let lease = match limited(TIMEOUT, leases.get_opt(name)).await {
+            Ok(lease) => lease,
+            Err(error) => return Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
         };
         let now = SystemClock.now();
         let holder = lease.as_ref().and_then(|lease| lease.record.holder.clone());
@@ -126,7 +125,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_read_without_an_answer_ends_the_check() {
         let finding = check(&silent_cluster(|_| None).leases, "n", "own").await;
-        let expected = "cannot read the Lease own in namespace n: no answer within 5s";
+        let expected = "cannot read the Lease own in namespace n: no answer within 5 s";
         assert_eq!((finding.verdict, finding.message.as_str()), (Verdict::Unknown, expected));
     }
 

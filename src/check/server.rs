@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 
 use super::limit::TIMEOUT;
 use super::report::Finding;
-use crate::cluster::{Cluster, api_error};
+use crate::cluster::{Cluster, api_error, limited};
 use crate::hint::Hinted;
 
 const CHECK: &str = "api-server";
@@ -17,13 +17,9 @@ const OLDEST_MINOR: u32 = 34;
 /// # Errors
 /// Fails if the server does not answer, since no other check is possible then.
 pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Finding> {
-    let version = tokio::time::timeout(TIMEOUT, cluster.leases.apiserver_version()).await;
+    let version = limited(TIMEOUT, cluster.leases.apiserver_version()).await;
     let problem = || Hinted::new("cannot read the version of the API server", cluster.hint_on_server());
-    match version {
-        Ok(Ok(version)) => Ok(judge(&version)),
-        Ok(Err(error)) => Err(api_error(error).context(problem())),
-        Err(_) => Err(problem().into()),
-    }
+    version.map(|version| judge(&version)).map_err(|error| api_error(error).context(problem()))
 }
 
 fn judge(Info { major, minor, git_version, .. }: &Info) -> Finding {

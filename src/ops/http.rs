@@ -1,12 +1,14 @@
 //! The HTTP server of this process: few connections at a time, with small requests and answers.
 //!
-//! This rule must hold: no client can block the process, or occupy more than its one connection. Therefore:
+//! This rule must hold: no client can block the process, or keep others from being served. Therefore:
 //!
 //! - Headers must arrive in time, and the server reads no bodies.
 //! - The server closes a connection whose client reads nothing.
-//! - Beyond the limit of connections, new ones wait until the server accepts them.
+//! - Beyond the limit of connections, a new one takes the place of the one that has waited longest for a request. It
+//!   waits only if the server answers requests on all of them.
 
 mod peer;
+mod places;
 mod socket;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -21,18 +23,19 @@ use axum::response::{IntoResponse, Response};
 use axum::serve::{Listener, ListenerExt as _};
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::peer::Connection;
 pub use self::peer::Peer;
+use self::places::{Place, Places};
 pub use self::socket::Socket;
 use crate::hint::Hinted;
 
@@ -106,17 +109,13 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
 /// Like [`serve`], on a listener of any kind.
 pub async fn serve_on(mut listener: impl Listener, router: Router, stop: CancellationToken) {
     let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Places::new(MOST_CONNECTIONS);
     let connections = TaskTracker::new();
     let accepting = async {
-        // The semaphore is never closed.
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        loop {
             let (stream, _) = listener.accept().await;
-            let (router, stop) = (router.clone(), stop.clone());
-            connections.spawn(async move {
-                serve_connection(stream, router, stop).await;
-                drop(place);
-            });
+            let Ok(place) = places.take().await else { return };
+            connections.spawn(serve_connection(stream, place, router.clone(), stop.clone()));
         }
     };
     tokio::select! {
@@ -146,14 +145,25 @@ fn set_options(stream: &mut TcpStream) {
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, u32::try_from(UNREAD_LIMIT.as_millis()).unwrap_or(0));
 }
 
-async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router, stop: CancellationToken) {
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    place: Arc<Place>,
+    router: Router,
+    stop: CancellationToken,
+) {
     let peer = Peer::default();
     let stream = Connection::new(stream, peer.clone(), UNREAD_LIMIT);
+    let service = TowerToHyperService::new(router.layer(Extension(peer)));
+    let service = service_fn(|request| {
+        let serving = place.serve();
+        let answer = service.call(request);
+        async { answer.await.map(|answer| answer.map(|body| serving.until_sent(body))) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_LIMIT)
         .max_buf_size(BUFFER_LIMIT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.layer(Extension(peer))));
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -161,6 +171,7 @@ async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, router: R
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = place.closed() => return,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection failed");
@@ -181,6 +192,7 @@ mod tests {
 
     use futures::StreamExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::Semaphore;
 
     use super::*;
 
@@ -245,16 +257,42 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_beyond_the_limit_wait_for_a_place() {
+    async fn clients_that_send_no_request_keep_no_place_from_one_that_does() {
         let address = serve_ok().await;
         let mut held = Vec::new();
+        // Half of them have never sent a whole head, and half of them are idle after a request.
+        for number in 0..2 * MOST_CONNECTIONS {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let sent: &[u8] = if number % 2 == 0 { b"G" } else { b"GET / HTTP/1.1\r\n\r\n" };
+            stream.write_all(sent).await.unwrap();
+            held.push(stream);
+        }
+        // The kubelet waits for 5 s.
+        let answer = tokio::time::timeout(HEADER_LIMIT / 2, ask(address, "GET / HTTP/1.0\r\n\r\n")).await;
+        assert!(answer.expect("it is served").starts_with("HTTP/1.0 200 "));
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_wait_while_all_others_are_served() {
+        let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let endless = || async {
+            let chunks = futures::stream::iter(["first"]).chain(futures::stream::pending());
+            axum::body::Body::from_stream(chunks.map(Ok::<_, Infallible>))
+        };
+        let router = Router::new()
+            .route("/", axum::routing::get(|| async { "ok" }))
+            .route("/endless", axum::routing::get(endless));
+        tokio::spawn(serve(listener, router, CancellationToken::new()));
+        let mut held = Vec::new();
         for _ in 0..MOST_CONNECTIONS {
-            held.push(TcpStream::connect(address).await.unwrap());
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /endless HTTP/1.1\r\n\r\n").await.unwrap();
+            held.push(stream);
         }
         // The server accepts connections in their order.
         let late = tokio::spawn(async move { ask(address, "GET / HTTP/1.0\r\n\r\n").await });
         for stream in &mut held {
-            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
             assert!(stream.read_u8().await.is_ok(), "each of them is served");
         }
         assert!(!late.is_finished());

@@ -11,8 +11,8 @@ use kube::api::ListParams;
 use kube::{Client, Error};
 use serde::Serializer;
 
-use super::pages::Pages;
-use crate::cluster::scoped_native;
+use super::pages::{Pages, TIMEOUT};
+use crate::cluster::{limited, scoped_native};
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
 /// empty list if the server does not serve their API.
@@ -35,7 +35,7 @@ async fn list_served(
     namespace: Option<&str>,
     params: &ListParams,
 ) -> Result<Vec<ReadCandidate>, Error> {
-    let Some(version) = NativeVersion::discover(client).await? else { return Ok(Vec::new()) };
+    let Some(version) = limited(TIMEOUT, NativeVersion::discover(client)).await? else { return Ok(Vec::new()) };
     let candidates = scoped_native(client.clone(), namespace, version);
     Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(ReadCandidate::from).collect())
 }

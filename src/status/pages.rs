@@ -7,10 +7,12 @@ use kube::api::ListParams;
 use kube::{Api, Error};
 use serde::de::DeserializeOwned;
 
+use crate::cluster::limited;
+
 /// The number of objects per page, the same as kubectl's.
 const PAGE: u32 = 500;
 
-/// How long one page may take.
+/// How long a request may take, such as that for one page.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The pages of one list.
@@ -65,8 +67,7 @@ impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
     }
 
     async fn request(&self) -> Result<kube::api::ObjectList<K>, Error> {
-        let timed_out = |_| Error::Service(format!("no answer within {} s", TIMEOUT.as_secs()).into());
-        tokio::time::timeout(TIMEOUT, self.api.list(&self.params)).await.map_err(timed_out)?
+        limited(TIMEOUT, self.api.list(&self.params)).await
     }
 }
 

@@ -197,11 +197,14 @@ async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyho
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::{Value, json};
 
     use super::super::config::Output;
     use super::*;
-    use crate::cluster::testing::{cluster, failure, list};
+    use crate::cluster::api_error;
+    use crate::cluster::testing::{cluster, failure, list, silent_cluster};
 
     #[tokio::test]
     async fn each_candidate_is_shown_with_its_lease_on_whatever_page_that_is() {
@@ -278,6 +281,20 @@ mod tests {
                 cluster(move |request| Some(if request.path.contains(failing) { failure(500) } else { list(&[]) }));
             let listed = list_candidates(&cluster, None, None).await;
             assert_eq!(listed.err().map(|(attempt, _)| attempt), Some(expected));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_ends_when_the_server_answers_only_the_first_list() {
+        for (first, expected) in [
+            (list(&[]), ("cannot list native LeaseCandidates", "no answer within 15 s")),
+            // Whether the cluster lacks the CRD stays unknown.
+            (failure(404), ("cannot list LeaseCandidates", "refused (404)")),
+        ] {
+            let cluster = silent_cluster(move |request| request.path.contains("hustings.io").then(|| first.clone()));
+            let listed = tokio::time::timeout(Duration::from_mins(1), list_candidates(&cluster, None, None)).await;
+            let (attempt, error) = listed.expect("it ends").err().unwrap();
+            assert_eq!((attempt, &*format!("{:#}", api_error(error))), expected);
         }
     }
 }

@@ -27,9 +27,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
 use super::output::{show, shows_page};
+use super::pages::TIMEOUT;
 use super::read::{Selection, read};
 use super::snapshot::{self, LeaseRow, rows};
-use crate::cluster::{Cluster, api_error, scoped_native};
+use crate::cluster::{Cluster, api_error, limited, scoped_native};
 use crate::hint::Hinted;
 
 /// How long to collect changes that arrive together.
@@ -151,7 +152,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
     let (api, fields) = Selection::new(&of_candidates, config).candidates();
     let (candidates, signal) = reflect(CANDIDATES, api, fields, Writer::default());
     signals.push(signal);
-    let version = NativeVersion::discover(&cluster.leases).await.ok().flatten();
+    let version = limited(TIMEOUT, NativeVersion::discover(&cluster.leases)).await.ok().flatten();
     let native = version.map(|version| {
         let of_native = paced();
         let selection = Selection::new(&of_native, config);

@@ -45,7 +45,7 @@ async fn a_write_is_repeated_on_the_newest_version_unless_another_act_stands_the
         (candidate("7", None), 9, &["5", "7", "7", "7", "7"], Some("changed 5 times")),
     ] {
         let (cluster, requests) = server(newest, conflicts);
-        let written = write(&cluster, &read, Some(&exclusion), Some("ada")).await;
+        let written = write(&cluster, &read, Some(&exclusion), Some("ada"), true).await;
         let sent = writes(&requests);
         let sent: Vec<_> = sent.iter().map(|body| body["metadata"]["resourceVersion"].as_str().unwrap()).collect();
         assert_eq!(sent, versions, "{written:?}");
@@ -67,7 +67,8 @@ async fn the_reason_of_an_inclusion_is_recorded_beside_the_user_and_that_of_an_e
             output: Output::Text,
         };
         let (cluster, requests) = server(candidate("5", Some("2027-01-01T00:00:00Z: x")), 0);
-        let reports = carry_out(&cluster, &targets, end, &config, Some("ada")).await.unwrap();
+        let mut reports = Vec::new();
+        carry_out(&cluster, &targets, end, &config, Some("ada"), &mut reports).await.unwrap();
         assert!(reports[0].written, "{reports:?}");
         let annotations = writes(&requests)[0]["metadata"]["annotations"].clone();
         assert_eq!(annotations["hustings.io/asked-by"], asked_by, "{annotations}");
@@ -79,7 +80,7 @@ async fn the_reason_of_an_inclusion_is_recorded_beside_the_user_and_that_of_an_e
 #[tokio::test]
 async fn an_exclusion_of_several_candidates_takes_effect_when_none_of_them_leads() {
     let end = Some(End::After(Duration::from_hours(1)));
-    for (holder, happened) in [("a", false), ("b", false), ("c", true)] {
+    for (holder, happened) in [("a", false), ("b", false), ("c", true), ("", true)] {
         let targets = Targets { names: vec!["a".to_owned(), "b".to_owned()], node: None, all_namespaces: false };
         let config = Config {
             act: Act::Candidates { targets: targets.clone(), end },
@@ -102,9 +103,54 @@ async fn an_exclusion_of_several_candidates_takes_effect_when_none_of_them_leads
             _ if request.path.contains("hustings.io") => Some(list(&both)),
             _ => request.path.contains("/leases/l").then(|| (200, lease.clone())),
         });
-        let reports = carry_out(&cluster, &targets, end, &config, None).await.unwrap();
+        let mut reports = Vec::new();
+        carry_out(&cluster, &targets, end, &config, None, &mut reports).await.unwrap();
         assert_eq!(reports.last().unwrap().happened, Some(happened), "{reports:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_exclusions_are_written_before_the_waits_for_their_leases_which_run_at_the_same_time() {
+    let end = Some(End::After(Duration::from_hours(1)));
+    let targets = Targets { names: vec!["a".to_owned(), "b".to_owned()], node: None, all_namespaces: false };
+    let timeout = Duration::from_mins(1);
+    let config = Config {
+        act: Act::Candidates { targets: targets.clone(), end },
+        reason: None,
+        dry_run: false,
+        wait: Some(timeout),
+        output: Output::Text,
+    };
+    let both = [("a", "la"), ("b", "lb")].map(|(name, lease)| {
+        let mut candidate = candidate("5", None);
+        (candidate["metadata"]["name"], candidate["spec"]["leaseName"]) = (json!(name), json!(lease));
+        candidate
+    });
+    // Neither holder hands over.
+    let (cluster, requests) = cluster(move |request| match request.method {
+        Method::PATCH => Some((200, both[0].clone())),
+        _ if request.path.contains("hustings.io") => Some(list(&both)),
+        _ => [("a", "la"), ("b", "lb")]
+            .into_iter()
+            .find(|(_, lease)| request.path.contains(&format!("/leases/{lease}")))
+            .map(|(holder, lease)| {
+                let lease = json!({
+                    "metadata": { "name": lease, "namespace": "n", "annotations": { "hustings.io/session": "s/1/15" } },
+                    "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
+                });
+                (200, lease)
+            }),
+    });
+    let began = tokio::time::Instant::now();
+    let mut reports = Vec::new();
+    carry_out(&cluster, &targets, end, &config, None, &mut reports).await.unwrap();
+    let elapsed = began.elapsed();
+    assert!(elapsed < timeout + timeout / 2, "{elapsed:?}");
+    assert!(reports.iter().all(|report| report.happened == Some(false)), "{reports:?}");
+    let requests = requests.lock().unwrap();
+    let last_write = requests.iter().rposition(|sent| sent.method == Method::PATCH);
+    let first_read = requests.iter().position(|sent| sent.path.contains("/leases/"));
+    assert!(last_write < first_read, "{requests:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::super::{LeaseState, Output};
 use super::*;
-use crate::cluster::testing::{Sent, cluster, failure, list};
+use crate::cluster::testing::{Sent, cluster, failure, list, silent_cluster};
 
 /// A server with objects of each kind, and with the events of each kind that its watches have still to deliver.
 #[derive(Clone, Default)]
@@ -259,4 +259,13 @@ fn a_failure_lasts_until_the_next_change_of_that_kind() {
         assert_eq!(take(signal, &mut failing, &mut absent).unwrap(), is_change);
         assert_eq!(failing.keys().copied().collect::<Vec<_>>(), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watches_begin_although_the_server_does_not_answer_which_candidates_it_serves() {
+    let cluster = silent_cluster(|_| None);
+    let config = Config { lease: None, all_namespaces: false, watch: true, output: Output::Json };
+    let begun = tokio::time::timeout(Duration::from_mins(1), follow(&cluster, &config)).await;
+    let (stores, _) = begun.expect("they begin");
+    assert!(stores.native.is_none());
 }

@@ -1,0 +1,179 @@
+//! The places of a server's connections.
+//!
+//! This rule must hold: a client that sends no request keeps no place from a client that does, such as the kubelet. If
+//! all places are taken, the server closes the connection that has waited longest for a request.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
+
+/// The places of one listener.
+pub(super) struct Places {
+    free: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
+}
+
+/// The connections that wait for a request: new ones, and idle ones. The one that has waited longest comes first.
+#[derive(Default)]
+struct Waiting {
+    closers: Mutex<VecDeque<Arc<Notify>>>,
+    has_begun: Notify,
+}
+
+/// The place of one connection, which waits for a request except while a [`Serving`] exists.
+pub(super) struct Place {
+    closer: Arc<Notify>,
+    waiting: Arc<Waiting>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Marks a connection that has sent a request, until the answer has been sent.
+pub(super) struct Serving(Arc<Place>);
+
+/// The body of an answer. The connection waits again once hyper drops it.
+pub(super) struct ServedBody<B> {
+    body: B,
+    _serving: Serving,
+}
+
+impl Places {
+    pub(super) fn new(most: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(most)), waiting: Arc::default() }
+    }
+
+    /// Takes a place. If all are taken, closes the connection that has waited longest for a request. If no connection
+    /// waits for one, waits until one does, or until one ends.
+    ///
+    /// # Errors
+    /// Never fails, since the semaphore is never closed.
+    pub(super) async fn take(&self) -> Result<Arc<Place>, AcquireError> {
+        let permit = loop {
+            let acquired = Arc::clone(&self.free).acquire_owned();
+            if self.free.available_permits() > 0 {
+                break acquired.await?;
+            }
+            let oldest = self.waiting.closers().pop_front();
+            if let Some(oldest) = oldest {
+                oldest.notify_one();
+                break acquired.await?;
+            }
+            tokio::select! {
+                permit = acquired => break permit?,
+                () = self.waiting.has_begun.notified() => {}
+            }
+        };
+        let place = Place { closer: Arc::new(Notify::new()), waiting: Arc::clone(&self.waiting), _permit: permit };
+        place.begin_wait();
+        Ok(Arc::new(place))
+    }
+}
+
+impl Waiting {
+    fn closers(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
+        self.closers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Completes when the connection must close, since a new one needs its place.
+    pub(super) async fn closed(&self) {
+        self.closer.notified().await;
+    }
+
+    /// Call this at each request.
+    pub(super) fn serve(self: &Arc<Self>) -> Serving {
+        self.end_wait();
+        Serving(Arc::clone(self))
+    }
+
+    fn begin_wait(&self) {
+        self.waiting.closers().push_back(Arc::clone(&self.closer));
+        self.waiting.has_begun.notify_one();
+    }
+
+    fn end_wait(&self) {
+        self.waiting.closers().retain(|closer| !Arc::ptr_eq(closer, &self.closer));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.end_wait();
+    }
+}
+
+impl Serving {
+    /// Keeps this mark until hyper has sent the whole body, or has dropped it.
+    pub(super) const fn until_sent<B>(self, body: B) -> ServedBody<B> {
+        ServedBody { body, _serving: self }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.begin_wait();
+    }
+}
+
+impl<B: Body + Unpin> Body for ServedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_connection_that_has_waited_longest_is_closed_for_a_new_one() {
+        let places = Places::new(3);
+        let [first, second, third] = [(); 3].map(|()| places.take());
+        let (first, second, third) = (first.await.unwrap(), second.await.unwrap(), third.await.unwrap());
+        let serving = first.serve();
+        // The second connection has begun to wait again, after the third.
+        drop(second.serve());
+        let mut next = Box::pin(places.take());
+        assert!(futures::poll!(next.as_mut()).is_pending(), "no place is free yet");
+        let are_closed = [&first, &second, &third].map(|place| place.closed().now_or_never().is_some());
+        assert_eq!(are_closed, [false, false, true]);
+        drop(third);
+        next.await.unwrap();
+        drop(serving);
+    }
+
+    #[tokio::test]
+    async fn a_new_connection_takes_the_place_of_the_first_one_whose_answer_is_sent() {
+        let places = Places::new(1);
+        let place = places.take().await.unwrap();
+        let serving = place.serve();
+        let mut next = Box::pin(places.take());
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        assert!(place.closed().now_or_never().is_none(), "it is served");
+        drop(serving);
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        assert!(place.closed().now_or_never().is_some());
+        drop(place);
+        next.await.unwrap();
+    }
+}
