@@ -74,8 +74,8 @@ const MAX_QUEUED_EVENTS: usize = 1024;
 /// Runs the controller until SIGTERM, SIGINT or SIGHUP.
 ///
 /// # Errors
-/// Fails if the cluster configuration cannot be loaded, the admin address is in use, or the elector of the controllers'
-/// own Lease cannot start or dies.
+/// Fails if the cluster configuration cannot be loaded, the admin address is in use, the elector of the controllers' own
+/// Lease cannot start or dies, or another task dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
     let cluster = Cluster::connect(access, "controller").await?;
@@ -124,7 +124,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
 /// Dropping the future ends all of its tasks except the campaign for that Lease, which stops gracefully.
 ///
 /// # Errors
-/// Fails if the elector of that Lease cannot be built, or if it dies.
+/// Fails if the elector of that Lease cannot be built, or if it or another task dies.
 pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: CancellationToken) -> anyhow::Result<()> {
     let campaign = match &config.own_lease {
         Some(own_lease) => Some(OwnCampaign::start(own_lease, &mut surroundings)?),
@@ -188,19 +188,33 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     let parts =
         Parts { config: election, own_lease, clock, leading, native, executor, publisher, metrics, health, page };
     let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
-    let Some(campaign) = campaign else {
-        dispatcher.await;
-        return Ok(());
+    let elections = async {
+        tokio::select! {
+            biased;
+            () = dispatcher => Ok(()),
+            // Without a watch, this process would lead and be ready, but observe nothing.
+            error = death(&mut tasks) => Err(error),
+        }
     };
-    tokio::select! {
+    let Some(campaign) = campaign else { return elections.await };
+    let ended = tokio::select! {
         biased;
-        () = dispatcher => {}
+        ended = elections => ended,
         // The campaign ends by itself only because of a bug. Without it, this process would be a standby for ever.
         () = campaign.ended() => anyhow::bail!("the elector of the controllers' own Lease died"),
-    }
+    };
     // Elections have stopped, so the next controller may begin.
     campaign.stop().await;
-    Ok(())
+    ended
+}
+
+/// Waits until one of the tasks ends, which happens only because of a bug.
+async fn death(tasks: &mut JoinSet<()>) -> anyhow::Error {
+    const MESSAGE: &str = "a task of the controller died";
+    match tasks.join_next().await {
+        Some(Err(error)) => anyhow::Error::new(error).context(MESSAGE),
+        Some(Ok(())) | None => anyhow::anyhow!(MESSAGE),
+    }
 }
 
 /// The CustomResourceDefinitions as YAML. A test generates the file.

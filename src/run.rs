@@ -190,6 +190,9 @@ impl Wrapper {
         while let Some(term) = terms.next().await {
             // The elector does not give up the Lease while this value lives.
             let Some(_work) = term.begin_work() else { continue };
+            if let Some(admin) = &self.admin {
+                admin.leads(leadership.clone());
+            }
             let started = self.runner.clock.now();
             match self.runner.serve(guardian, leadership, &term).await? {
                 End::Exited(status) => {

@@ -50,6 +50,7 @@ struct Previous {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
     transitions: Transitions,
+    /// `None` before this controller's first decision since it leads.
     state: Option<CandidateState>,
 }
 
@@ -192,8 +193,9 @@ impl ElectedLease {
 
     /// Resets the state for the metrics, since this controller no longer elects.
     pub(super) fn stand_by(&mut self) {
-        // Another controller counts the transitions from now on.
+        // Another controller counts the transitions and the missed pings from now on.
         (self.state, self.gap, self.sampled_transitions) = (LeaseState::Unread, None, None);
+        self.candidates.values_mut().for_each(|candidate| candidate.state = None);
         #[cfg(feature = "otlp")]
         {
             self.span = super::election_span::ElectionSpan::default();

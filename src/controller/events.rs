@@ -38,6 +38,12 @@ const DELAY: Duration = Duration::from_secs(1);
 /// How long the request for one event may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The longest note that the API server accepts, in bytes: `NoteLengthLimit` in its validation of events.
+const LONGEST_NOTE: usize = 1024;
+
+/// How many bytes of an invalid name a note shows. Escapes can make it six times as long.
+const SHOWN_NAME: usize = 64;
+
 /// The reason of client-go's events about a change of leader. People and tools search for it.
 const LEADER_ELECTION: &str = "LeaderElection";
 
@@ -89,14 +95,15 @@ impl Publisher {
 
     /// Publishes that the `leaseName` of a candidate is invalid.
     pub(super) fn rejected_lease_name(&self, key: &LeaseKey, rejected: &CandidateKey, uid: &str) {
+        let shown = start(key.name(), SHOWN_NAME);
+        let rest = if shown.len() < key.name().len() { "..." } else { "" };
         self.enqueue(
             key,
             Published {
                 type_: EventType::Warning,
                 reason: "InvalidLeaseName".to_owned(),
                 note: Some(format!(
-                    "leaseName {:?} is not a valid DNS subdomain: use lower-case letters, digits, '-' and '.'.",
-                    key.name()
+                    "leaseName {shown:?}{rest} is not a valid DNS subdomain: use lower-case letters, digits, '-' and '.'."
                 )),
                 action: "Election".to_owned(),
                 secondary: None,
@@ -146,7 +153,8 @@ impl Publisher {
         );
     }
 
-    fn enqueue(&self, key: &LeaseKey, event: Published, regarding: ObjectReference) {
+    fn enqueue(&self, key: &LeaseKey, mut event: Published, regarding: ObjectReference) {
+        event.note = event.note.map(|note| start(&note, LONGEST_NOTE).to_owned());
         let namespace = Arc::clone(key.namespace());
         let Some(place) = self.places.try_take(&namespace) else {
             tracing::debug!(lease = %key, "dropped an event: the queue is full");
@@ -181,6 +189,11 @@ async fn publish_one(recorder: &Recorder, slots: &Slots, queued: QueuedEvent, me
         }
         Err(_) => metrics.failed(Request::Event, Failure::Timeout),
     }
+}
+
+/// The start of a text: at most `limit` bytes.
+fn start(text: &str, limit: usize) -> &str {
+    text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
 }
 
 fn lease(key: &LeaseKey, uid: &str) -> ObjectReference {

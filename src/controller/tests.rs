@@ -219,6 +219,26 @@ async fn a_controller_whose_elector_dies_ends_with_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_controller_one_of_whose_tasks_panics_releases_its_lease_and_ends_with_an_error() {
+    let reviews = "/apis/authorization.k8s.io/";
+    let leases = "/apis/coordination.k8s.io/v1/leases";
+    for (flags, panicking) in [("", reviews), ("--leader-elect=false", reviews), ("--leader-elect=false", leases)] {
+        let server = server();
+        server.lock().unwrap().panicking = Some(leases).filter(|_| panicking == leases);
+        let running = start(server, flags, TokioClock::shared());
+        if panicking == reviews {
+            running.wait_for_holder(WEB, "a").await;
+            running.server.lock().unwrap().panicking = Some(reviews);
+        }
+        let error = timeout(10 * LONG, running.elected).await.expect("it ends").unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "a task of the controller died");
+        assert!(format!("{error:#}").contains("planned"), "{error:#}");
+        let own = running.server.lock().unwrap().objects.get(OWN).map(|own| own["spec"]["holderIdentity"].clone());
+        assert_eq!(own, flags.is_empty().then(|| json!("")), "the next controller need not wait");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_of_elections_take_as_long_as_those_of_the_own_lease_at_most() {
     let flags = "--leader-elect-lease-duration=6s --leader-elect-renew-deadline=4s --leader-elect-retry-period=1s";
     let server = server();

@@ -23,6 +23,8 @@ pub(super) struct Admin {
     metrics: Metrics,
     /// The leadership of the current elector, or of the last one.
     leadership: watch::Sender<Option<Leadership>>,
+    /// The leadership of the last elector that led. It has the time range.
+    led: watch::Sender<Option<Leadership>>,
 }
 
 impl Admin {
@@ -43,15 +45,13 @@ impl Admin {
         let elector_runs = health.check("elector");
         let mut registry = metrics::registry();
         let metrics = Metrics::register(&mut registry);
-        let (leadership, current) = watch::channel(None);
-        let snapshot = {
-            let current = current.clone();
-            move || current.borrow().as_ref().map(Snapshot::now)
-        };
+        let (leadership, current) = watch::channel(None::<Leadership>);
+        let (led, last_led) = watch::channel(None::<Leadership>);
+        let snapshot = move || current.borrow().as_ref().map(Snapshot::now);
         let router = admin::router(health.clone(), Arc::new(registry))
             .merge(snapshot::routes(snapshot))
-            .merge(range::routes(move || current.borrow().clone()));
-        (Self { health, elector_runs, metrics, leadership }, router)
+            .merge(range::routes(move || last_led.borrow().clone()));
+        (Self { health, elector_runs, metrics, leadership, led }, router)
     }
 
     /// Adds the elector to the metrics.
@@ -63,6 +63,11 @@ impl Admin {
     pub(super) fn stands(&self, leadership: Leadership) {
         self.leadership.send_replace(Some(leadership));
         self.elector_runs.pass();
+    }
+
+    /// Reports that a term of the current elector has begun.
+    pub(super) fn leads(&self, leadership: Leadership) {
+        self.led.send_replace(Some(leadership));
     }
 
     /// Reports that the elector no longer stands. The wrapper may start another one later.
@@ -91,10 +96,12 @@ mod tests {
             (codes, text_of(ask(&router, "/range").await).await.contains("start"))
         };
         assert_eq!(answers().await, (vec![200, 503, 503], false), "nothing stands yet");
-        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a");
+        let store = MemoryStore::new();
+        let builder = Elector::in_memory(&store, "n", "l").identity("a");
         let campaign = admin.measure(builder).direct().build().unwrap().start();
         admin.stands(campaign.leadership());
         campaign.leadership().wait_until_leader().await.unwrap();
+        admin.leads(campaign.leadership());
         assert_eq!(answers().await, (vec![200; 3], true));
         let metrics = text_of(ask(&router, "/metrics").await).await;
         for expected in ["leader_election_master_status{name=\"l\"} 1", "hustings_build_info"] {
@@ -105,5 +112,8 @@ mod tests {
         assert_eq!(answers().await, (vec![200, 503, 503], true), "the range outlasts the term");
         let verbose = text_of(ask(&router, "/readyz?verbose").await).await;
         assert!(verbose.contains("the command has ended"), "{verbose}");
+        let next = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
+        admin.stands(next.leadership());
+        assert_eq!(answers().await, (vec![200, 200, 503], true), "the range lasts until the next term");
     }
 }

@@ -15,6 +15,11 @@ const CLOCK_RATES: u32 = 500;
 /// within this time, before the elector lets the Lease expire.
 pub const KILL_ALLOWANCE: Duration = Duration::from_secs(5);
 
+/// How long a command may take to stop after Ctrl-C before it also gets the stop signal. Many programs exit at once when
+/// they get a second signal, so the wait is long enough for most of them to stop. It is half of the 10 s that `docker
+/// stop` waits before it kills.
+const AFTER_CTRL_C: Duration = Duration::from_secs(5);
+
 /// The longest time that a command may take to stop when the Lease is lost. It runs from the end of the validity to the
 /// expiry of the Lease, less the time to kill the command. `None` if no time is left.
 pub fn longest_lost_grace(timing: &Timing) -> Option<Duration> {
@@ -37,9 +42,18 @@ pub(super) struct Bounds {
     pub(super) valid_until: Moment,
     /// When the wrapper began to stop the command.
     pub(super) stopping_since: Option<Moment>,
+    /// When to send the stop signal, if it is not sent yet.
+    pub(super) signal_at: Option<Moment>,
 }
 
 impl Bounds {
+    /// Begins to stop the command, to which a terminal may have sent SIGINT. The wrapper cannot distinguish Ctrl-C from a
+    /// SIGINT that only the wrapper got, so the stop signal follows.
+    pub(super) fn stop_by_terminal(&mut self, now: Moment) {
+        self.stopping_since = Some(now);
+        self.signal_at = Some(now.after(AFTER_CTRL_C.min(self.stop_grace / 2)));
+    }
+
     /// When the command must be killed if no further renewal succeeds.
     pub(super) fn lost_at(&self) -> Moment {
         self.valid_until.after(self.lost_grace)
@@ -53,7 +67,8 @@ impl Bounds {
 
     /// When the wrapper must act next.
     pub(super) fn next(&self) -> Moment {
-        if self.stopping_since.is_some() { self.kill_at() } else { self.valid_until.min(self.kill_at()) }
+        let act_at = if self.stopping_since.is_some() { self.kill_at() } else { self.valid_until.min(self.kill_at()) };
+        self.signal_at.map_or(act_at, |signal_at| signal_at.min(act_at))
     }
 }
 
@@ -89,11 +104,29 @@ mod tests {
             lost_grace: Duration::from_secs(2),
             valid_until: seconds(10),
             stopping_since: None,
+            signal_at: None,
         };
         assert_eq!((bounds.next(), bounds.kill_at()), (seconds(10), seconds(12)));
         bounds.stopping_since = Some(seconds(5));
         assert_eq!(bounds.next(), seconds(12), "unless it is renewed");
         bounds.valid_until = seconds(64);
         assert_eq!(bounds.next(), seconds(65));
+    }
+
+    #[test]
+    fn after_ctrl_c_the_stop_signal_comes_well_before_the_kill() {
+        for (grace, signal_at) in [(25, seconds(5)), (6, seconds(3))] {
+            let mut bounds = Bounds {
+                stop_grace: Duration::from_secs(grace),
+                lost_grace: Duration::from_secs(2),
+                valid_until: seconds(100),
+                stopping_since: None,
+                signal_at: None,
+            };
+            bounds.stop_by_terminal(seconds(0));
+            assert_eq!((bounds.signal_at, bounds.next()), (Some(signal_at), signal_at));
+            bounds.signal_at = None;
+            assert_eq!(bounds.next(), bounds.kill_at());
+        }
     }
 }

@@ -100,6 +100,7 @@ impl CommandTerm<'_> {
             lost_grace: self.runner.config.lost_grace,
             valid_until,
             stopping_since: None,
+            signal_at: None,
         };
         self.guardian.guard(target, bounds.lost_at());
         let mut lost = false;
@@ -112,6 +113,10 @@ impl CommandTerm<'_> {
                 if bounds.stopping_since.is_none() {
                     self.stop_command(&mut bounds, "the Lease is lost");
                 }
+            }
+            if bounds.signal_at.is_some_and(|signal_at| now >= signal_at) {
+                bounds.signal_at = None;
+                self.send_stop_signal("it still runs after SIGINT");
             }
             let mut wake = bounds.next();
             if now >= bounds.kill_at() {
@@ -181,13 +186,22 @@ impl CommandTerm<'_> {
     }
 
     fn stop_command(&self, bounds: &mut Bounds, reason: &str) {
-        let Runner { config, children, stop, clock, .. } = self.runner;
-        tracing::info!(reason, signal = signals::name(config.stop_signal), "stopping the command");
-        bounds.stopping_since = Some(clock.now());
-        // After Ctrl-C, send no second signal: many programs then exit at once.
-        if !stop.is_by_terminal() {
-            children.signal(config.stop_signal);
+        let Runner { children, stop, clock, .. } = self.runner;
+        if stop.is_by_terminal() {
+            // Ctrl-C also reached the command. Send no second signal yet: many programs then exit at once.
+            tracing::info!(reason, "waiting until the command ends");
+            bounds.stop_by_terminal(clock.now());
+            children.signal(Signal::CONT);
+        } else {
+            bounds.stopping_since = Some(clock.now());
+            self.send_stop_signal(reason);
         }
+    }
+
+    fn send_stop_signal(&self, reason: &str) {
+        let Runner { config, children, .. } = self.runner;
+        tracing::info!(reason, signal = signals::name(config.stop_signal), "stopping the command");
+        children.signal(config.stop_signal);
         // A suspended process handles no signal before SIGCONT.
         children.signal(Signal::CONT);
     }

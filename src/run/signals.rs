@@ -41,7 +41,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Whether the signal came from the terminal. Ctrl-C also reaches the command.
+    /// Whether the signal may have come from the terminal. Ctrl-C also reaches the command; `kill -INT` does not.
     pub(super) fn is_by_terminal(&self) -> bool {
         self.by_terminal.load(Ordering::SeqCst)
     }
@@ -78,7 +78,7 @@ pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop
             while received.recv().await.is_some() {
                 let by_terminal = terminal && kind == Signal::INT;
                 if stop.token.is_cancelled() {
-                    // Forward a second signal: the command may then end faster.
+                    // Forward a second signal: the command may then end faster. A second Ctrl-C reaches the command itself.
                     if !by_terminal {
                         children.signal(kind);
                     }

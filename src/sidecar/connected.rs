@@ -7,7 +7,8 @@
 //!   way proves nothing, so the sidecar lets the Lease expire.
 //! - A connection has at most one term. After that term, the sidecar does not stand again until the client is gone.
 //!
-//! Each connection therefore has its own elector, which ends with the connection or with its term.
+//! Each connection therefore has its own elector, which ends with the connection or with its term. The sidecar keeps the
+//! time range of a former connection until a later one has a term.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
@@ -36,6 +37,8 @@ struct ConnectedSidecar<'a> {
     label: Option<Keeper>,
     /// The leadership of the current elector, or of the last one.
     leadership: watch::Sender<Option<Leadership>>,
+    /// The leadership of the last elector that led. It has the time range.
+    led: watch::Sender<Option<Leadership>>,
 }
 
 /// When and why a client closed its connection, if the Lease is given up then.
@@ -44,15 +47,13 @@ type Close = OnceLock<(Instant, ReleaseCause)>;
 /// Stands for each client until the sidecar is stopped.
 pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: ReleaseMetrics) -> anyhow::Result<()> {
     let (leadership, current) = watch::channel(None::<Leadership>);
-    let snapshot = {
-        let current = current.clone();
-        move || current.borrow().as_ref().map(Snapshot::now)
-    };
+    let (led, last_led) = watch::channel(None::<Leadership>);
+    let snapshot = move || current.borrow().as_ref().map(Snapshot::now);
     let heartbeat = sidecar.candidacy.timing.retry_period();
     let (term, clients) = term::route(heartbeat, &sidecar.shutdown, &sidecar.over);
-    let program = term.merge(leader(snapshot.clone())).merge(range::routes(move || current.borrow().clone()));
+    let program = term.merge(leader(snapshot.clone())).merge(range::routes(move || last_led.borrow().clone()));
     let label = sidecar.start(endpoints, program, snapshot::routes(snapshot)).await?;
-    let standing = ConnectedSidecar { sidecar, releases, label, leadership };
+    let standing = ConnectedSidecar { sidecar, releases, label, leadership, led };
     let ended = tokio::select! {
         ended = standing.serve(clients) => ended,
         never = sidecar.health.keep_beating() => match never {},
@@ -118,6 +119,8 @@ impl ConnectedSidecar<'_> {
         if let Some(label) = &self.label {
             label.put_on();
         }
+        // Before the client learns of the term, since it may ask for the range at once.
+        self.led.send_replace(Some(leadership.clone()));
         client.begin(term.clone(), leadership.clone());
         let cause = tokio::select! {
             biased;

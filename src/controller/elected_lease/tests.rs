@@ -45,19 +45,37 @@ fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
         (CandidateState::Holder, 1),
         (CandidateState::Unresponsive, 2),
     ] {
-        let verdict = CandidateVerdict {
-            candidate: candidate.clone(),
-            rank: None,
-            state,
-            reason: Reason::Leads,
-            responsive: None,
-            unresponsive_since: None,
-            damping_count: 0,
-            damped_until: None,
-            forfeited: false,
-        };
-        lease.count_missed_pings(&[verdict], &metrics);
+        lease.count_missed_pings(&[verdict(&candidate, state)], &metrics);
         assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), count, "{state:?}");
+    }
+}
+
+#[test]
+fn a_missed_ping_does_not_count_again_after_another_controller_has_led() {
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
+    let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
+    lease.candidates.insert(candidate.clone(), Previous::default());
+    lease.count_missed_pings(&[verdict(&candidate, CandidateState::Standby)], &metrics);
+    lease.stand_by();
+    for (state, count) in
+        [(CandidateState::Unresponsive, 0), (CandidateState::Standby, 0), (CandidateState::Unresponsive, 1)]
+    {
+        lease.count_missed_pings(&[verdict(&candidate, state)], &metrics);
+        assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), count, "{state:?}");
+    }
+}
+
+fn verdict(candidate: &CandidateKey, state: CandidateState) -> CandidateVerdict {
+    CandidateVerdict {
+        candidate: candidate.clone(),
+        rank: None,
+        state,
+        reason: Reason::Leads,
+        responsive: None,
+        unresponsive_since: None,
+        damping_count: 0,
+        damped_until: None,
+        forfeited: false,
     }
 }
 

@@ -158,3 +158,17 @@ async fn an_invalid_lease_name_is_reported_on_its_candidate() {
     let parts = json!([regarding["kind"], regarding["namespace"], regarding["name"], regarding["uid"]]);
     assert_eq!(parts, json!(["LeaseCandidate", "n", "a", "u"]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_note_is_cut_to_the_length_that_the_api_server_accepts() {
+    let server = Server::default();
+    let (publisher, _) = server.start(Some(201));
+    publisher.rejected_lease_name(&LeaseKey::new("n", &"_".repeat(1000)), &CandidateKey::hustings("a"), "u");
+    let (holder, preferred) = (CandidateKey::hustings(&"\u{e9}".repeat(1000)), CandidateKey::hustings("b"));
+    publisher.publish(&key(), "u", &Event::HolderIgnoresPreferred { holder, preferred });
+    sleep(DELAY * 2).await;
+    let received = server.received();
+    let notes: Vec<_> = received.iter().map(|event| event["note"].as_str().unwrap()).collect();
+    assert_eq!(notes.iter().map(|note| note.len() <= 1024).collect::<Vec<_>>(), [true, true], "{notes:?}");
+    assert!(notes[0].starts_with("leaseName \"___") && notes[0].contains("___\"... is not a valid"), "{}", notes[0]);
+}

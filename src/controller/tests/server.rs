@@ -23,6 +23,8 @@ pub(super) struct Server {
     pub(super) silent: Option<&'static str>,
     /// Requests whose paths begin with this are forbidden.
     pub(super) forbidden: Option<&'static str>,
+    /// Requests whose paths begin with this panic in the task that sends them.
+    pub(super) panicking: Option<&'static str>,
 }
 
 pub(super) type Shared = Arc<Mutex<Server>>;
@@ -104,7 +106,12 @@ fn missing(path: &str) -> (u16, Value) {
 
 pub(super) fn client(server: &Shared, is_gated: bool) -> kube::Client {
     let server = Arc::clone(server);
-    silent_cluster(move |sent| server.lock().unwrap().answer(sent, is_gated)).leases
+    let answer = move |sent: &Sent| {
+        let panicking = server.lock().unwrap().panicking;
+        assert!(!panicking.is_some_and(|panicking| sent.path.starts_with(panicking)), "planned");
+        server.lock().unwrap().answer(sent, is_gated)
+    };
+    silent_cluster(answer).leases
 }
 
 /// A server with one candidate for the Lease `web`, and the Lease of Kubernetes' election controller.

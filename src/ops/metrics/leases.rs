@@ -169,8 +169,12 @@ impl Collector for LeaseMetrics {
             ConstGauge::new(figures.preferred.as_secs_f64())
         })?;
         let help = "Leases beyond --metrics-lease-limit, which share the series with lease=\"_other\"";
-        let other_leases = ConstGauge::new(count(table.other_leases));
-        other_leases.encode(encoder.encode_descriptor("election_other_leases", help, None, MetricType::Gauge)?)
+        let family = encoder.encode_descriptor("election_other_leases", help, None, MetricType::Gauge)?;
+        // A standby has no samples, and must serve no series about Leases.
+        if table.named.is_empty() && table.other_leases == 0 {
+            return Ok(());
+        }
+        ConstGauge::new(count(table.other_leases)).encode(family)
     }
 }
 
@@ -233,7 +237,7 @@ mod tests {
         ];
         assert_eq!(scraped(&metrics), expected);
         metrics.replace([]);
-        assert_eq!(scraped(&metrics), ["election_other_leases 0"]);
+        assert_eq!(scraped(&metrics), [] as [&str; 0], "a standby, which has no samples, serves no series");
     }
 
     #[test]

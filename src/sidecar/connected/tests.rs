@@ -34,7 +34,7 @@ async fn connect(sidecar: &Sidecar<'_>) -> (Client, Peer) {
 }
 
 fn standing<'a>(sidecar: &'a Sidecar<'a>, releases: ReleaseMetrics, label: Option<Keeper>) -> ConnectedSidecar<'a> {
-    ConnectedSidecar { sidecar, releases, label, leadership: watch::channel(None).0 }
+    ConnectedSidecar { sidecar, releases, label, leadership: watch::channel(None).0, led: watch::channel(None).0 }
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,6 +186,44 @@ async fn answers_are_about_the_client_that_is_connected() {
                 .unwrap();
         }
         sidecar.shutdown.cancel();
+    };
+    let releases = ReleaseMetrics::register(&mut metrics::registry());
+    let (ran, ()) = tokio::join!(run(&sidecar, endpoints, releases), program);
+    ran.unwrap();
+}
+
+#[tokio::test]
+async fn the_range_of_a_former_client_lasts_until_a_later_client_leads() {
+    let (store, access) = (MemoryStore::new(), Access::default());
+    let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+    let (endpoints, address) = endpoints(None).await;
+    let ask = async |path: &str| get(TcpStream::connect(address).await.unwrap(), path).await;
+    let answer = async |path: &str| {
+        let mut text = String::new();
+        ask(path).await.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    let program = async {
+        let mut stream = ask("/term").await;
+        read_until(&mut stream, "event: leading").await;
+        let range = answer("/range").await;
+        let start = range.split_once(r#""start":""#).unwrap().1.split_once('"').unwrap().0;
+        drop(stream);
+        let rival = Elector::in_memory(&store, "n", "l").identity("b").direct().build().unwrap().start();
+        rival.leadership().wait_until_leader().await.unwrap();
+        let mut stream = ask("/term").await;
+        // The elector of the former client has not observed this holder.
+        eventually(async || answer("/leader").await.contains(r#""holder":"b""#).then_some(()).ok_or("not observed"))
+            .await
+            .unwrap();
+        let owned = answer(&format!("/range?instant={start}")).await;
+        assert!(owned.contains(r#""contains":true"#) && owned.contains(start), "{owned}");
+        rival.stop().await.unwrap();
+        read_until(&mut stream, "event: leading").await;
+        let owned = answer(&format!("/range?instant={start}")).await;
+        assert!(owned.contains(r#""contains":false"#) && !owned.contains(start), "{owned}");
+        sidecar.shutdown.cancel();
+        drop(stream);
     };
     let releases = ReleaseMetrics::register(&mut metrics::registry());
     let (ran, ()) = tokio::join!(run(&sidecar, endpoints, releases), program);

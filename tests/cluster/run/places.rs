@@ -1,10 +1,12 @@
 //! A wrapper on a terminal, and as the first process of a container.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use hustings_controlplane::{ControlPlane, shared};
+use serde_json::Value;
 
 use super::support::{
     DIRECT, Wrapper, children, command, holder, in_namespaces, lives, number, shell, signal, time, worker,
@@ -127,6 +129,29 @@ fn wrapper_that_lists_processes_of_another_namespace_ends_with_a_hint() {
     assert!(output.stdout.is_empty());
 }
 
+#[test]
+fn on_a_terminal_a_command_gets_the_stop_signal_if_only_the_wrapper_got_an_int() {
+    let mut terminal = Command::new("timeout");
+    terminal.args(["--signal=KILL", "60", "python3"]);
+    terminal.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/run/terminal.py"));
+    terminal.arg(hustings().get_program());
+    terminal.args(["run", "--lease=l", "--identity=a", "--leader-elect=false", "--"]).args(worker(&[]));
+    let mut terminal = terminal.stdout(Stdio::piped()).spawn().unwrap();
+    let (mut signals, mut log) = (Vec::new(), Vec::new());
+    for line in BufReader::new(terminal.stdout.take().unwrap()).lines().map_while(Result::ok) {
+        // The wrapper's log is on the same terminal.
+        let event: Value = serde_json::from_str(&line).unwrap_or_default();
+        match event["event"].as_str() {
+            Some("begins") => signal(parent(number(&event["pid"])), "INT"),
+            Some("received") => signals.push(event["signal"].clone()),
+            _ => {}
+        }
+        log.push(line);
+    }
+    assert_eq!(signals, ["SIGTERM"], "{log:?}");
+    assert_eq!(terminal.wait().unwrap().code(), Some(5), "{log:?}");
+}
+
 /// A wrapper on a terminal. Signals stand for the keys that a person presses there: see `terminal.py`.
 fn on_a_terminal(plane: &ControlPlane, namespace: &str, wrapped: Vec<String>) -> Wrapper {
     let flags = [&DIRECT[..], &["--restart=always"]].concat();
@@ -135,4 +160,10 @@ fn on_a_terminal(plane: &ControlPlane, namespace: &str, wrapped: Vec<String>) ->
     terminal.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/run/terminal.py"));
     terminal.arg(run.get_program()).args(run.get_args());
     Wrapper::spawn(plane, namespace, "one", terminal)
+}
+
+fn parent(pid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, after_name) = stat.rsplit_once(')').unwrap();
+    after_name.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
