@@ -333,6 +333,8 @@ impl Candidate {
             self.answered = ping;
             self.refuted = doubted_since(&record);
             self.unasked = false;
+            // If the answer is still under way, it will count as late.
+            self.reverted.observe_answer(true);
             self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
         }
         self.state = CandidateView::Seen(Box::new(record));
