@@ -76,7 +76,7 @@ impl Election {
         let refused = record.acts.transfer.clone().zip(refusal);
         if refused.is_some() || record.pause_has_ended(wall) || record.pin_has_ended(wall) {
             let event = refused.map(|(to, why)| Event::TransferRefused { to, why });
-            let write = writes::end_acts(record, wall, event.as_ref());
+            let write = writes::end_acts(record, wall, event.is_some(), event.as_ref());
             self.write_lease(write, event, builder);
         }
     }
@@ -100,7 +100,7 @@ impl Election {
             // That write removes the transfer.
             builder.actions.extend(event.map(Action::Event));
         } else if let Some(record) = self.lease.view.record() {
-            let write = writes::end_acts(record, builder.now.wall, event.as_ref());
+            let write = writes::end_acts(record, builder.now.wall, true, event.as_ref());
             self.write_lease(write, event, builder);
         }
     }
