@@ -24,7 +24,7 @@ pub(super) fn grant(
     let ending = freed.clone().unwrap_or_else(|| record.lapse());
     let event = Event::Elected { candidate: electee.clone(), why, after: freed };
     let is_native = electee.kind == CandidateKind::Native;
-    let transitions = record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned());
+    let transitions = record.next_transitions();
     let granted = RunningTerm::new(transitions, &electee.name, now.wall, None);
     let renew_time = record.grant_time(now.wall);
     let write = LeaseWrite {

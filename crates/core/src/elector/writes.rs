@@ -42,7 +42,7 @@ impl Author<'_> {
         } else {
             let is_own = is_reclaimable(record, self.identity, self.session);
             let ending = if is_own { Ending::Reclaimed } else { record.lapse() };
-            let number = record.transitions.saturating_add(1);
+            let number = record.next_transitions();
             let own = RunningTerm::new(number, self.identity, self.wall, None);
             (Set::To(number), Set::To(record.history_after(self.history, ending, None).with_running(&own)))
         };
@@ -113,7 +113,7 @@ impl Author<'_> {
         match preferred_other(record, self.identity) {
             None => given_up,
             Some(preferred) => {
-                let number = record.transitions.saturating_add(1);
+                let number = record.next_transitions();
                 let next = RunningTerm::new(number, preferred, self.wall, None);
                 LeaseWrite {
                     purpose: Purpose::HandOver,
