@@ -11,7 +11,7 @@ use super::eligibility::{Candidates, Eligibility, Seat};
 use super::member::Member;
 use super::state::ReportedActs;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
-use crate::model::{Annotation, CandidateKey, Exclusion, Hold, Transfer, WireTime};
+use crate::model::{Annotation, CandidateKey, Exclusion, Transfer, WireTime};
 
 impl Election {
     /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A
@@ -66,7 +66,7 @@ impl Election {
             return;
         }
         let refusal = match (verdict, &candidates.terms.hold) {
-            (_, Some(hold @ (Hold::Pause(_) | Hold::Disagreement))) => Some(TransferRefusal::OnHold(hold.clone())),
+            (_, Some(hold)) => Some(TransferRefusal::OnHold(hold.clone())),
             // A holder that stops has deleted its candidate. The election of its successor carries the transfer out.
             (LeaseVerdict::Foreign { holder }, _) if !self.is_leaving() => {
                 Some(TransferRefusal::ForeignHolder(Arc::clone(holder)))
