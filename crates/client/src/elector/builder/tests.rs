@@ -68,6 +68,8 @@ async fn each_problem_is_found() {
     assert_eq!(problems(with("A_b").binary_version("1.2")), [Problem::Identity("A_b".to_owned())]);
     assert_eq!(problems(with("").direct()), [Problem::IdentityMissing]);
     assert_eq!(problems(with("a").direct().key(7)), []);
+    let unbounded = Durations { request_timeout: Duration::MAX, ..Durations::default() };
+    assert_eq!(problems(with("a").direct().timing(unbounded)), []);
     let candidate = |builder: ElectorBuilder<Coordinated>| match problems(builder).as_slice() {
         [Problem::Candidate(message)] => message.clone(),
         other => panic!("{other:?}"),
