@@ -253,3 +253,10 @@ async fn an_elector_in_a_known_pod_has_an_instance_lock() {
     assert!(lock.is_some());
     assert!(elector(builder("n", "l")).instance_lock().is_none());
 }
+
+#[test]
+fn an_elector_that_publishes_events_is_built_outside_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (client, events) = runtime.block_on(async { (client(), client()) });
+    named(Elector::builder(client, "n", "l").identity("a").direct().events(events));
+}
