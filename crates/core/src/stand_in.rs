@@ -241,14 +241,14 @@ impl StandIn {
             NativeElector::Unknown | NativeElector::Leader => return None,
             NativeElector::StandIn(_) if self.holds() => None,
             // Its holder no longer leads the controllers.
-            NativeElector::StandIn(_) => Some(record.transitions.saturating_add(1)),
+            NativeElector::StandIn(_) => Some(record.next_transitions()),
             NativeElector::Other(holder) => {
                 let pauses = self.taken_at.is_some_and(|at| now.moment < at.after(TAKE_PAUSE));
                 let stands_in = mark.as_ref().is_some_and(|mark| mark.ends_with(&format!(" {holder}")));
                 if !renewed || pauses || stands_in {
                     return None;
                 }
-                Some(record.transitions.saturating_add(1))
+                Some(record.next_transitions())
             }
         };
         let renew_time = now.wall.later_than(record.renew_time);

@@ -35,7 +35,7 @@
 //! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`:
 //!   a candidate of no elector in the lab, renewed at that time; with `never-renewed`, it is only created
 //! - `strips what=session|renew-time|everything|nothing`: the part that an admission policy takes back of every write
-//! - `no-crd`: the cluster lacks the kind LeaseCandidate
+//! - `no-crd [off]`: whether the cluster lacks the kind LeaseCandidate
 //!
 //! Time and results:
 //!
@@ -139,7 +139,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
             let name = text(case, "name").unwrap();
             lab.edit_candidate(&name, |candidate| candidate.ping_time = None);
         }
-        "no-crd" => lab.server.lacks_candidates = true,
+        "no-crd" => lab.server.lacks_candidates = !case.take_flag("off").unwrap(),
         "foreign-candidate" => foreign_candidate(lab, case),
         "delete-candidate" => lab.delete_candidate(&text(case, "name").unwrap()),
         "collect" => {

@@ -38,7 +38,7 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) fn observer(client: Client, namespace: &str, lease: &str, identity: &str) -> Arc<dyn Observer> {
         Arc::new(Self {
-            client: named(client),
+            client,
             namespace: namespace.to_owned(),
             lease: lease.to_owned(),
             identity: identity.to_owned(),
@@ -67,7 +67,7 @@ impl Events {
             let (sender, receiver) = mpsc::channel(WAITING);
             let instance = reporting_instance(&self.identity).to_owned();
             let reporter = Reporter { controller: "hustings-elector".to_owned(), instance: Some(instance) };
-            tokio::spawn(publish(Recorder::new(self.client.clone(), reporter), receiver));
+            tokio::spawn(publish(Recorder::new(named(self.client.clone()), reporter), receiver));
             sender
         });
         if queue.try_send((event, regarding)).is_err() {

@@ -10,7 +10,8 @@ use super::failure::Failure;
 pub type Answer = Result<Option<Object>, Failure>;
 
 /// The reports of a watch of one object: each version that it observes, or `None` when the object is missing. The first
-/// item is the current state. A watch may skip intermediate versions, never the latest. It never ends.
+/// item is the current state, as far as the watch knows it: `None` is only a hint, which a read must confirm. A watch
+/// may skip intermediate versions, never the latest. It never ends.
 pub type Versions<T> = BoxStream<'static, Option<T>>;
 
 /// A store of Leases and candidates, as electors use it.

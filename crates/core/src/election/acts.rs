@@ -11,7 +11,7 @@ use super::eligibility::{Candidates, Eligibility, Seat};
 use super::member::Member;
 use super::state::ReportedActs;
 use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
-use crate::model::{Annotation, CandidateKey, Exclusion, Hold, Transfer, WireTime};
+use crate::model::{Annotation, CandidateKey, Exclusion, Transfer, WireTime};
 
 impl Election {
     /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A
@@ -66,7 +66,7 @@ impl Election {
             return;
         }
         let refusal = match (verdict, &candidates.terms.hold) {
-            (_, Some(hold @ (Hold::Pause(_) | Hold::Disagreement))) => Some(TransferRefusal::OnHold(hold.clone())),
+            (_, Some(hold)) => Some(TransferRefusal::OnHold(hold.clone())),
             // A holder that stops has deleted its candidate. The election of its successor carries the transfer out.
             (LeaseVerdict::Foreign { holder }, _) if !self.is_leaving() => {
                 Some(TransferRefusal::ForeignHolder(Arc::clone(holder)))
@@ -76,7 +76,7 @@ impl Election {
         let refused = record.acts.transfer.clone().zip(refusal);
         if refused.is_some() || record.pause_has_ended(wall) || record.pin_has_ended(wall) {
             let event = refused.map(|(to, why)| Event::TransferRefused { to, why });
-            let write = writes::end_acts(record, wall, event.as_ref());
+            let write = writes::end_acts(record, wall, event.is_some(), event.as_ref());
             self.write_lease(write, event, builder);
         }
     }
@@ -100,7 +100,7 @@ impl Election {
             // That write removes the transfer.
             builder.actions.extend(event.map(Action::Event));
         } else if let Some(record) = self.lease.view.record() {
-            let write = writes::end_acts(record, builder.now.wall, event.as_ref());
+            let write = writes::end_acts(record, builder.now.wall, true, event.as_ref());
             self.write_lease(write, event, builder);
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn grant(
     let ending = freed.clone().unwrap_or_else(|| record.lapse());
     let event = Event::Elected { candidate: electee.clone(), why, after: freed };
     let is_native = electee.kind == CandidateKind::Native;
-    let transitions = record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned());
+    let transitions = record.next_transitions();
     let granted = RunningTerm::new(transitions, &electee.name, now.wall, None);
     let renew_time = record.grant_time(now.wall);
     let write = LeaseWrite {
@@ -119,15 +119,20 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
     (own_creation || renames || is_new).then_some((write, event))
 }
 
-/// Removes from the Lease the transfer, and a pause and a pin whose end has passed. `event` reports a transfer that is
-/// not carried out.
-pub(super) fn end_acts(record: &LeaseRecord, wall: WireTime, event: Option<&Event>) -> LeaseWrite {
+/// Removes from the Lease a pause and a pin whose end has passed, and the transfer if it is over. `event` reports a
+/// transfer that is not carried out.
+pub(super) fn end_acts(
+    record: &LeaseRecord,
+    wall: WireTime,
+    transfer_is_over: bool,
+    event: Option<&Event>,
+) -> LeaseWrite {
     let pause_has_ended = record.pause_has_ended(wall);
     LeaseWrite {
         hold: Set::remove_if(pause_has_ended),
         hold_until: Set::remove_if(pause_has_ended),
         pin: Set::remove_if(record.pin_has_ended(wall)),
-        transfer: Set::remove_if(record.acts.transfer.is_some()),
+        transfer: Set::remove_if(transfer_is_over),
         reason: event.map_or(Set::Keep, |event| Set::To(event.to_string())),
         ..LeaseWrite::new(Purpose::Act, record)
     }

@@ -40,6 +40,8 @@ pub(super) struct Candidate {
     reverted: RevertedWrites,
     /// The earliest time to create the candidate again, in case another client deletes it again and again.
     next_creation_at: Moment,
+    /// Creations that found no namespace or no kind. They delay the next creation as reverted renewals delay a renewal.
+    missed_creations: RevertedWrites,
     /// A renewal without a ping is due.
     unasked: bool,
     /// When the Lease entered the state for which the candidate was last renewed without a ping.
@@ -103,6 +105,7 @@ impl Candidate {
             next_try_at: now,
             reverted: RevertedWrites::default(),
             next_creation_at: now,
+            missed_creations: RevertedWrites::default(),
             unasked: false,
             renewed_for: None,
             must_read: false,
@@ -188,7 +191,10 @@ impl Candidate {
                 self.observe_version(now.moment, record, Some(request.sent));
             }
             // The namespace or the kind does not exist.
-            Outcome::Missing if task == CandidateTask::Create => self.set_missing(now.moment, true),
+            Outcome::Missing if task == CandidateTask::Create => {
+                self.missed_creations.observe_answer(false);
+                self.set_missing(now.moment, true);
+            }
             // The answer may come from a proxy, which may be wrong. A live read decides whether the candidate is gone.
             Outcome::Missing => {
                 self.state = CandidateView::Unknown;
@@ -247,7 +253,9 @@ impl Candidate {
         let Some(task) = self.next_task(now) else { return };
         let is_poll = task == CandidateTask::Read && self.seen().is_some();
         let not_before = match &task {
-            CandidateTask::Create => self.next_try_at.max(self.next_creation_at),
+            CandidateTask::Create => {
+                self.next_try_at.max(self.next_creation_at).max(self.missed_creations.not_before(now.moment))
+            }
             CandidateTask::Renew(_) => self.next_try_at.max(self.reverted.not_before(now.moment)),
             CandidateTask::Read | CandidateTask::Delete { .. } => self.next_try_at,
         };
@@ -273,7 +281,10 @@ impl Candidate {
             self.next_try_at = plan.retry_at();
         }
         match &task {
-            CandidateTask::Create => self.next_creation_at = plan.retry_at(),
+            CandidateTask::Create => {
+                self.next_creation_at = plan.retry_at();
+                self.missed_creations.observe_sent(plan);
+            }
             CandidateTask::Renew(renewal) => {
                 self.renewal = Some(renewal.clone());
                 self.reverted.observe_sent(plan);
@@ -333,8 +344,11 @@ impl Candidate {
             self.answered = ping;
             self.refuted = doubted_since(&record);
             self.unasked = false;
+            // If the answer is still under way, it will count as late.
+            self.reverted.observe_answer(true);
             self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
         }
+        self.missed_creations.observe_answer(true);
         self.state = CandidateView::Seen(Box::new(record));
     }
 

@@ -50,6 +50,11 @@ impl Cooldown {
         self.due
     }
 
+    /// Whether the running term is resigned.
+    pub const fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
     /// Starts the cooldown after a resigned term, however the term ended.
     pub fn term_over(&mut self, now: Moment) {
         if let Some(cooldown) = self.due.take() {

@@ -38,6 +38,8 @@ pub(super) enum Phase {
     GivingUp {
         /// TERM of its session stamp.
         ordinal: u64,
+        /// Why; `None` if the holder was asked to hand over.
+        cause: Option<Cause>,
         /// Until when it tries. By then the Lease has expired.
         until: Moment,
     },
@@ -213,7 +215,7 @@ impl Lifecycle {
             (Phase::Standby, Some((_, valid_until))) if now >= valid_until => Some(Note::LandedTooLate),
             (Phase::Standby, Some((landed, _))) if self.is_stopping => {
                 let until = now.after(config.timing.lease_duration());
-                self.phase = Phase::GivingUp { ordinal: landed.ordinal, until };
+                self.phase = Phase::GivingUp { ordinal: landed.ordinal, cause: Some(self.stop_cause), until };
                 writer.allow_at(now);
                 None
             }
@@ -266,13 +268,12 @@ impl Lifecycle {
         true
     }
 
-    /// Why the term is given up; `None` if its holder was asked to hand over.
-    pub(super) fn gives_up_because(&self, now: Moment) -> Option<Cause> {
+    /// Why the running term ends; `None` if its holder was asked to hand over.
+    fn cause_of_end(&self) -> Option<Cause> {
         if self.is_stopping {
             return Some(self.stop_cause);
         }
-        // A cooldown begins only after a resigned term.
-        (now < self.cooldown.until()).then_some(Cause::Resigned)
+        self.cooldown.is_due().then_some(Cause::Resigned)
     }
 
     /// Makes a term that must end wait for a preferred holder.
@@ -336,7 +337,7 @@ impl Lifecycle {
                 self.phase = Phase::Standby;
             } else {
                 let until = now.after(config.timing.lease_duration());
-                self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
+                self.phase = Phase::GivingUp { ordinal: term.ordinal, cause: self.cause_of_end(), until };
             }
             writer.forget_attempts();
             writer.allow_at(now);

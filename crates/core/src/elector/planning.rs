@@ -8,7 +8,7 @@ use super::messages::{Action, Note};
 use super::plan::Plan;
 use super::timers::Timer;
 use super::writes::{Author, ask, preferred_other};
-use crate::model::{LeaseRecord, Moment, Now, Purpose, WireTime};
+use crate::model::{Cause, LeaseRecord, Moment, Now, Purpose, WireTime};
 
 /// A write of the Lease.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum WriteTask {
     Create,
     Begin(Purpose),
     Renew { ordinal: u64, number: u32, token: u64 },
-    GiveUp { ordinal: u64 },
+    GiveUp { ordinal: u64, cause: Option<Cause> },
     Ask,
 }
 
@@ -100,8 +100,7 @@ impl Elector {
                 self.writer.attempt(attempt);
                 Some(write)
             }
-            (WriteTask::GiveUp { ordinal }, Some(record)) => {
-                let cause = self.lifecycle.gives_up_because(now.moment);
+            (WriteTask::GiveUp { ordinal, cause }, Some(record)) => {
                 Some(Author { cause, ..self.author(now.wall, record, ordinal) }.give_up(record))
             }
             (WriteTask::Ask, Some(record)) => {
@@ -125,7 +124,7 @@ impl Elector {
                 Some(WriteTask::Renew { ordinal: *ordinal, number: *number, token: *token })
             }
             Phase::GivingUp { .. } if !self.may_give_up(now) => None,
-            Phase::GivingUp { ordinal, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal }),
+            Phase::GivingUp { ordinal, cause, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal, cause: *cause }),
             Phase::Standby => self.next_claim(now, plan),
         }
     }

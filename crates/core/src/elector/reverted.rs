@@ -2,7 +2,8 @@
 //!
 //! An admission policy may strip what an elector writes: the server answers 200, but the returned version does not show
 //! the write. Each such version calls for the same write again. So the elector compares the answer with its write.
-//! After each reverted write it waits twice as long, whatever it observes in between.
+//! After each reverted write it waits twice as long, whatever it observes in between, until a version shows a write: an
+//! answer, or the watch where it is faster.
 
 use super::plan::Plan;
 use crate::model::Moment;

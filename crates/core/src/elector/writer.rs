@@ -112,7 +112,12 @@ impl Writer {
         let landed = self.attempts.settle(record, identity, session);
         if let Some(landed) = &landed {
             self.conflicts = 0;
-            self.pending.take_if(|pending| pending.request.id == landed.request.id);
+            let shown = self.pending.take_if(|pending| pending.request.id == landed.request.id);
+            // The answer is still under way, and will count as late. A version without parts of the write proves
+            // nothing: another client may have changed it since.
+            if shown.is_some_and(|pending| pending.is_kept_in(record)) {
+                self.reverted.observe_answer(true);
+            }
         }
         landed
     }

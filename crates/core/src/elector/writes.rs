@@ -1,13 +1,11 @@
 //! The writes of a Lease by an elector, field by field.
 
 use crate::model::{
-    Cause, Ending, History, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark, SessionStamp, Set, WireTime,
+    Cause, Ending, GRANT_DURATION_SECONDS, History, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark,
+    SessionStamp, Set, WireTime,
 };
 
 use super::attempts::is_reclaimable;
-
-/// The duration of a hand-over, in seconds.
-const HAND_OVER_SECONDS: u32 = 5;
 
 /// The duration of a Lease that was given up, in seconds.
 const GIVEN_UP_SECONDS: u32 = 1;
@@ -42,7 +40,7 @@ impl Author<'_> {
         } else {
             let is_own = is_reclaimable(record, self.identity, self.session);
             let ending = if is_own { Ending::Reclaimed } else { record.lapse() };
-            let number = record.transitions.saturating_add(1);
+            let number = record.next_transitions();
             let own = RunningTerm::new(number, self.identity, self.wall, None);
             (Set::To(number), Set::To(record.history_after(self.history, ending, None).with_running(&own)))
         };
@@ -113,12 +111,12 @@ impl Author<'_> {
         match preferred_other(record, self.identity) {
             None => given_up,
             Some(preferred) => {
-                let number = record.transitions.saturating_add(1);
+                let number = record.next_transitions();
                 let next = RunningTerm::new(number, preferred, self.wall, None);
                 LeaseWrite {
                     purpose: Purpose::HandOver,
                     holder: Set::To(preferred.to_owned()),
-                    duration_seconds: Set::To(HAND_OVER_SECONDS),
+                    duration_seconds: Set::To(GRANT_DURATION_SECONDS),
                     acquire_time: Set::To(self.renew_time.later_than(record.acquire_time)),
                     transitions: Set::To(number),
                     history: Set::To(history(Ending::HandedOver(asked.unwrap_or(own))).with_running(&next)),

@@ -143,6 +143,12 @@ impl LeaseRecord {
         self.resource_version.max(self.token.map_or(0, |token| token.saturating_add(1)))
     }
 
+    /// The transitions that a grant, hand-over or claim of this record writes. They stay at the greatest number that the
+    /// field can hold.
+    pub fn next_transitions(&self) -> u32 {
+        self.transitions.saturating_add(1).min(i32::MAX.cast_unsigned())
+    }
+
     /// Whether this is a grant to a candidate of either kind that is not taken up yet, as far as the record alone
     /// shows.
     pub fn is_untaken_grant(&self) -> bool {
@@ -230,7 +236,7 @@ impl LeaseRecord {
         self.acquire_time = Some(wall);
         self.holder = Some(electee.to_owned());
         self.duration_seconds = GRANT_DURATION_SECONDS;
-        self.transitions = self.transitions.saturating_add(1);
+        self.transitions = self.next_transitions();
         self.session = SessionMark::Open;
         self.preferred_holder = None;
         self.hold = None;

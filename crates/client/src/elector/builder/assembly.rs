@@ -124,7 +124,7 @@ impl Settings {
             clock: Arc::clone(&self.clock),
             // Shorter than the elector's wait, so that a request is dropped before the elector sends the next one.
             // Otherwise the next request could use another stale connection of the same pool.
-            timeout: timing.request_timeout() * 99 / 100,
+            timeout: timing.request_timeout().saturating_mul(99) / 100,
             namespace: self.namespace,
         };
         let driver = Driver {

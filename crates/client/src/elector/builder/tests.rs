@@ -68,6 +68,8 @@ async fn each_problem_is_found() {
     assert_eq!(problems(with("A_b").binary_version("1.2")), [Problem::Identity("A_b".to_owned())]);
     assert_eq!(problems(with("").direct()), [Problem::IdentityMissing]);
     assert_eq!(problems(with("a").direct().key(7)), []);
+    let unbounded = Durations { request_timeout: Duration::MAX, ..Durations::default() };
+    assert_eq!(problems(with("a").direct().timing(unbounded)), []);
     let candidate = |builder: ElectorBuilder<Coordinated>| match problems(builder).as_slice() {
         [Problem::Candidate(message)] => message.clone(),
         other => panic!("{other:?}"),
@@ -250,4 +252,11 @@ async fn an_elector_in_a_known_pod_has_an_instance_lock() {
     let lock = elector(builder("n", "l").pod("a", uid)).instance_lock();
     assert!(lock.is_some());
     assert!(elector(builder("n", "l")).instance_lock().is_none());
+}
+
+#[test]
+fn an_elector_that_publishes_events_is_built_outside_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (client, events) = runtime.block_on(async { (client(), client()) });
+    named(Elector::builder(client, "n", "l").identity("a").direct().events(events));
 }

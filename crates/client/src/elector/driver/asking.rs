@@ -65,7 +65,7 @@ impl Asking {
     fn log(&self, request: &Request, failure: &Failure) {
         let (namespace, name, (verb, resource)) = (&self.namespace, request.object_name(), purpose(request));
         let is_due = |kind: &FailureClass| self.failures.is_due((verb, resource), *kind, self.clock.now());
-        match kind(verb, failure).filter(is_due) {
+        match kind((verb, resource), failure).filter(is_due) {
             Some(FailureClass::Forbidden) => {
                 tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace));
             }
@@ -113,15 +113,17 @@ const fn purpose(request: &Request) -> RequestPurpose {
 }
 
 /// The class of a failure, if a person should know about it.
-fn kind(verb: &str, failure: &Failure) -> Option<FailureClass> {
+fn kind((verb, resource): RequestPurpose, failure: &Failure) -> Option<FailureClass> {
     match failure {
         failure if failure.is_forbidden() => Some(FailureClass::Forbidden),
         Failure::Refused(_) => Some(FailureClass::Refused),
         // A creation cannot miss its object.
         Failure::Missing if verb == "create" => Some(FailureClass::NothingToCreateIn),
         Failure::NotSent(_) => Some(FailureClass::Failed),
-        // The elector itself logs the unknown outcome of a write.
-        Failure::Unknown(_) | Failure::TimedOut(_) if verb != "patch" => Some(FailureClass::Failed),
+        // The elector itself logs the unknown outcome of a write of the Lease.
+        Failure::Unknown(_) | Failure::TimedOut(_) if (verb, resource) != ("patch", LEASES) => {
+            Some(FailureClass::Failed)
+        }
         Failure::Conflict | Failure::Missing | Failure::Unknown(_) | Failure::TimedOut(_) => None,
     }
 }
@@ -138,7 +140,7 @@ mod tests {
         let refused = |why: &str| {
             let message = format!("leasecandidates.hustings.io \"web-0\" is forbidden: {why}");
             let status = Status { code: 403, ..Status::failure(&message, "Forbidden") };
-            kind("create", &Failure::Refused(Box::new(kube::Error::Api(status.boxed()))))
+            kind(("create", CANDIDATES), &Failure::Refused(Box::new(kube::Error::Api(status.boxed()))))
         };
         let by_rbac = r#"User "jane" cannot create resource "leasecandidates" in API group "hustings.io""#;
         assert_eq!(refused(by_rbac), Some(FailureClass::Forbidden));
@@ -154,15 +156,17 @@ mod tests {
     #[test]
     fn failures_that_the_elector_does_not_report_itself_are_logged() {
         let timed_out = || Failure::TimedOut(Duration::ZERO);
-        for (verb, failure, expected) in [
-            ("create", Failure::Missing, Some(FailureClass::NothingToCreateIn)),
-            ("get", Failure::Missing, None),
-            ("get", timed_out(), Some(FailureClass::Failed)),
-            ("patch", timed_out(), None),
-            ("patch", Failure::NotSent(Duration::ZERO), Some(FailureClass::Failed)),
-            ("patch", Failure::Conflict, None),
+        for (verb, resource, failure, expected) in [
+            ("create", LEASES, Failure::Missing, Some(FailureClass::NothingToCreateIn)),
+            ("get", LEASES, Failure::Missing, None),
+            ("get", LEASES, timed_out(), Some(FailureClass::Failed)),
+            ("patch", LEASES, timed_out(), None),
+            ("patch", CANDIDATES, timed_out(), Some(FailureClass::Failed)),
+            ("patch", CANDIDATES, Failure::Unknown("webhook".into()), Some(FailureClass::Failed)),
+            ("patch", LEASES, Failure::NotSent(Duration::ZERO), Some(FailureClass::Failed)),
+            ("patch", CANDIDATES, Failure::Conflict, None),
         ] {
-            assert_eq!(kind(verb, &failure), expected, "{verb} {failure}");
+            assert_eq!(kind((verb, resource), &failure), expected, "{verb} {resource} {failure}");
         }
         assert_eq!(purpose(&Request::read_lease("l")), ("get", LEASES));
         assert_eq!(purpose(&Request::ReadCandidate { candidate: "c".into() }), ("get", CANDIDATES));

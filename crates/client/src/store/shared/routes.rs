@@ -15,7 +15,13 @@ use tokio::sync::watch;
 use super::super::contract::Versions;
 
 /// Routes by the name of the object.
-pub(super) struct Routes<T>(Mutex<HashMap<String, NameRoute<T>>>);
+pub(super) struct Routes<T>(Mutex<RouteTable<T>>);
+
+struct RouteTable<T> {
+    by_name: HashMap<String, NameRoute<T>>,
+    /// The newest list is complete.
+    is_listed: bool,
+}
 
 struct NameRoute<T> {
     known: watch::Sender<KnownObject<T>>,
@@ -31,10 +37,12 @@ enum KnownObject<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Routes<T> {
-    /// Returns the states of the object of this name. The first is the state that is already known, if any.
+    /// Returns the states of the object of this name. The first is the state that is already known. After a complete
+    /// list, an object that nobody listened to counts as missing until the watch reports it: a hint to read it.
     pub(super) fn listen(self: &Arc<Self>, name: &str) -> Versions<T> {
         let mut routes = self.routes();
-        let route = routes.entry(name.to_owned()).or_insert_with(NameRoute::new);
+        let RouteTable { by_name, is_listed } = &mut *routes;
+        let route = by_name.entry(name.to_owned()).or_insert_with(|| NameRoute::new(*is_listed));
         let mut known = route.known.subscribe();
         known.mark_changed();
         // Keep the routes alive, because a watch never ends.
@@ -57,15 +65,20 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
     /// Passes an event on to the listeners of its object.
     pub(super) fn deliver<K: ResourceExt>(&self, event: Event<K>, record: impl FnOnce(K) -> T) {
         match event {
-            Event::Init => self.routes().values_mut().for_each(|route| route.listed = false),
+            Event::Init => {
+                let mut routes = self.routes();
+                routes.is_listed = false;
+                routes.by_name.values_mut().for_each(|route| route.listed = false);
+            }
             Event::InitApply(object) | Event::Apply(object) => {
                 self.update(&object.name_any(), || KnownObject::Object(record(object)));
             }
             Event::Delete(object) => self.update(&object.name_any(), || KnownObject::Missing),
             Event::InitDone => {
                 let mut routes = self.routes();
-                routes.retain(|_, route| route.known.receiver_count() > 0);
-                for route in routes.values().filter(|route| !route.listed) {
+                routes.is_listed = true;
+                routes.by_name.retain(|_, route| route.known.receiver_count() > 0);
+                for route in routes.by_name.values().filter(|route| !route.listed) {
                     route.known.send_replace(KnownObject::Missing);
                 }
             }
@@ -74,9 +87,9 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
 
     fn update(&self, name: &str, known: impl FnOnce() -> KnownObject<T>) {
         let mut routes = self.routes();
-        let Some(route) = routes.get_mut(name) else { return };
+        let Some(route) = routes.by_name.get_mut(name) else { return };
         if route.known.receiver_count() == 0 {
-            routes.remove(name);
+            routes.by_name.remove(name);
             return;
         }
         route.listed = true;
@@ -85,21 +98,22 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
 }
 
 impl<T> Routes<T> {
-    fn routes(&self) -> MutexGuard<'_, HashMap<String, NameRoute<T>>> {
+    fn routes(&self) -> MutexGuard<'_, RouteTable<T>> {
         // The routes stay consistent even if a thread panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> NameRoute<T> {
-    fn new() -> Self {
-        Self { known: watch::Sender::new(KnownObject::Nothing), listed: true }
+    fn new(is_missing: bool) -> Self {
+        let known = if is_missing { KnownObject::Missing } else { KnownObject::Nothing };
+        Self { known: watch::Sender::new(known), listed: true }
     }
 }
 
 impl<T> Default for Routes<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(RouteTable { by_name: HashMap::new(), is_listed: false }))
     }
 }
 
@@ -196,12 +210,22 @@ mod tests {
     }
 
     #[test]
+    fn a_listener_that_starts_after_a_list_finds_an_unknown_object_missing_at_once() {
+        let routes = Leases::default();
+        deliver(&routes, [Event::Init, Event::InitApply(lease("a", 1)), Event::InitDone]);
+        let mut late = routes.listen("b");
+        assert_eq!((seen(&mut late), seen(&mut late)), (Seen::Missing, Seen::Nothing));
+        deliver(&routes, [Event::Init]);
+        assert_eq!(seen(&mut routes.listen("c")), Seen::Nothing, "the next list has begun");
+    }
+
+    #[test]
     fn an_object_without_listeners_uses_no_memory() {
         let routes = Leases::default();
         drop((routes.listen("a"), routes.listen("b")));
         deliver(&routes, [Event::Apply(lease("a", 1))]);
-        assert_eq!(routes.routes().len(), 1);
+        assert_eq!(routes.routes().by_name.len(), 1);
         deliver(&routes, [Event::Init, Event::InitDone]);
-        assert_eq!(routes.routes().len(), 0);
+        assert_eq!(routes.routes().by_name.len(), 0);
     }
 }

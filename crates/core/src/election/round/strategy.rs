@@ -4,7 +4,7 @@ use crate::election::ballot::{Ballot, BallotPurpose};
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, determining_claims};
 use crate::election::member::Member;
-use crate::election::{Election, TransferRefusal, writes};
+use crate::election::{Action, Election, Event, TransferRefusal, writes};
 use crate::model::{CandidateKey, Hold};
 
 impl Election {
@@ -45,6 +45,10 @@ impl Election {
             && (record.preferred_holder.is_some() || candidates.terms.preferred.is_some())
         {
             self.withdraw_request(TransferRefusal::OnHold(hold.clone()), candidates, builder);
+            if let Some(to) = candidates.terms.transfer.clone().filter(|_| builder.writes_lease()) {
+                // That write removes the transfer.
+                builder.act(Action::Event(Event::TransferRefused { to, why: TransferRefusal::OnHold(hold.clone()) }));
+            }
         }
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
