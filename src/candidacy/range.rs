@@ -42,7 +42,7 @@ struct RangeBounds {
     failing_open: bool,
 }
 
-/// The route `/range`. `leadership` returns the leadership of the current or last elector, or `None` before the first
+/// The route `/range`. `leadership` returns the leadership of the last elector that led, or `None` before the first
 /// one.
 pub(crate) fn routes(leadership: impl Fn() -> Option<Leadership> + Clone + Send + Sync + 'static) -> Router {
     let range = async move |query| range(leadership().as_ref(), query);

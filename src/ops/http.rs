@@ -210,7 +210,8 @@ mod tests {
     async fn a_client_that_does_not_finish_its_headers_is_cut_off() {
         let (mut client, server) = tokio::io::duplex(1_024);
         let began = tokio::time::Instant::now();
-        tokio::spawn(serve_connection(server, Router::new(), CancellationToken::new()));
+        let place = Places::new(1).take().await.unwrap();
+        tokio::spawn(serve_connection(server, place, Router::new(), CancellationToken::new()));
         client.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
         client.read_to_end(&mut Vec::new()).await.unwrap();
         assert_eq!(began.elapsed().as_secs(), HEADER_LIMIT.as_secs());

@@ -1,5 +1,7 @@
 //! Tests of the metrics and events of one Lease.
 
+mod pings;
+
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::{EvidenceConfig, Reason, Unheld};
 use hustings_core::model::{ContainerEnd, History, PodRecord, RecordedStatus, SessionMark};
@@ -29,40 +31,6 @@ fn a_status_keeps_the_transition_times_of_the_last_watched_version() {
     let kept: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.transitions)).collect();
     assert_eq!(kept, [("a", shown.transitions), ("unknown", Transitions::default())]);
     assert!(shown.transitions != Transitions::default());
-}
-
-#[test]
-fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
-    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
-    let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
-    lease.candidates.insert(candidate.clone(), Previous::default());
-    for (state, count) in [
-        // An earlier controller has counted it.
-        (CandidateState::Unresponsive, 0),
-        (CandidateState::Standby, 0),
-        (CandidateState::Unresponsive, 1),
-        (CandidateState::Unresponsive, 1),
-        (CandidateState::Holder, 1),
-        (CandidateState::Unresponsive, 2),
-    ] {
-        lease.count_missed_pings(&[verdict(&candidate, state)], &metrics);
-        assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), count, "{state:?}");
-    }
-}
-
-#[test]
-fn a_missed_ping_does_not_count_again_after_another_controller_has_led() {
-    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
-    let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
-    lease.candidates.insert(candidate.clone(), Previous::default());
-    lease.count_missed_pings(&[verdict(&candidate, CandidateState::Standby)], &metrics);
-    lease.stand_by();
-    for (state, count) in
-        [(CandidateState::Unresponsive, 0), (CandidateState::Standby, 0), (CandidateState::Unresponsive, 1)]
-    {
-        lease.count_missed_pings(&[verdict(&candidate, state)], &metrics);
-        assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), count, "{state:?}");
-    }
 }
 
 fn verdict(candidate: &CandidateKey, state: CandidateState) -> CandidateVerdict {
@@ -106,58 +74,6 @@ fn elected_lease() -> ElectedLease {
         lease.observe_candidate(at(0), candidate.into(), None);
     }
     lease
-}
-
-#[test]
-fn a_decision_counts_each_candidate_that_has_not_answered_its_ping() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
-    let record = LeaseRecord { holder: None, ..lease_of("", Some("open"), 2) };
-    lease.observe(at(0), Observation::Lease { record, source: Source::Watch }, None);
-    for second in 0..20 {
-        let sent = at(second).moment;
-        for action in lease.decide(at(second), &metrics).0.actions {
-            let (candidate, ping, source) = match action {
-                Action::Ping { candidate, ping_time, .. } => (candidate, Some(ping_time), Source::Written { sent }),
-                Action::ReadCandidate { candidate } => (candidate, None, Source::Read { sent }),
-                _ => continue,
-            };
-            let mut record = lease.election.candidate(&candidate).unwrap().clone();
-            record.resource_version += u64::from(ping.is_some());
-            record.ping_time = ping.or(record.ping_time);
-            lease.observe(at(second), Observation::Candidate { record, source }, None);
-        }
-    }
-    assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), 2);
-}
-
-#[test]
-fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
-    let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
-    for (version, ping_time, renew_time, count) in [
-        (2, None, time(1), 0),
-        (3, None, time(2), 0),
-        (4, time(3), time(2), 0),
-        // A new status, for example.
-        (5, time(3), time(2), 0),
-        (6, time(3), time(4), 1),
-        (7, time(3), time(5), 1),
-        // This version already contains the answer to its ping.
-        (8, time(6), time(6), 1),
-        (9, time(6), time(7), 1),
-    ] {
-        let record = CandidateRecord {
-            name: "a".to_owned(),
-            uid: "a".to_owned(),
-            resource_version: version,
-            ping_time,
-            renew_time,
-            ..CandidateRecord::default()
-        };
-        let candidate = WatchedCandidate { record, transitions: Transitions::default() };
-        lease.observe_candidate(at(1), candidate, Some(&metrics));
-        assert_eq!(metrics.acks.get_or_create(&Kind::Hustings.label()).get(), count, "version {version}");
-    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! candidate again, and a later ping may already have overwritten the one that it missed.
 
 mod owner;
+mod task;
 
 use super::messages::{Action, AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, Request};
@@ -15,6 +16,7 @@ use super::reverted::RevertedWrites;
 use super::timers::Timer;
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
 use owner::Owner;
+use task::{CandidateTask, CandidateView, PendingRequest, Renewal};
 
 /// The elector's knowledge of its candidate, and the pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,41 +54,6 @@ pub(super) struct Candidate {
     delete_until: Option<Moment>,
     /// A note has reported that the candidate stands for another Lease.
     is_reported: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum CandidateView {
-    /// Nothing was tried yet. The elector creates the candidate without a read: most candidates do not exist before
-    /// their process does, and a conflict reveals one that does.
-    Untried,
-    Unknown,
-    Missing {
-        /// Whether a live request found that. A watch may begin with a list that is older than the creation.
-        live: bool,
-    },
-    Seen(Box<CandidateRecord>),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct PendingRequest {
-    request: Request,
-    task: CandidateTask,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum CandidateTask {
-    Read,
-    Create,
-    Renew(Renewal),
-    Delete { uid: String },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Renewal {
-    uid: String,
-    renew_time: WireTime,
-    /// The ping that it answers.
-    ping: Option<WireTime>,
 }
 
 impl Candidate {
