@@ -160,14 +160,19 @@ pub fn guard(folder: &Path) -> ExitCode {
     let clock = SystemClock;
     let pipe = std::io::stdin();
     let mut guarded: Option<(Target, Moment)> = None;
+    let mut killed = None;
     let mut unread = Vec::new();
     loop {
-        let received = receive(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread);
+        let due = guarded.filter(|(target, _)| killed != Some(*target)).map(|(_, moment)| moment);
+        let received = receive(pipe.as_fd(), due.map(|due| due.since(clock.now())), &mut unread);
         let is_open = received.is_ok_and(|is_open| is_open);
         if obey(&mut unread, &mut guarded) {
             return ExitCode::SUCCESS;
         }
+        // A wrapper that was frozen may repeat its message before it notices the end of the command.
+        killed = killed.filter(|killed| guarded.is_some_and(|(target, _)| target == *killed));
         if let Some((target, moment)) = guarded
+            && killed.is_none()
             && (!is_open || clock.now() >= moment)
         {
             kill(target, folder);
@@ -176,7 +181,7 @@ pub fn guard(folder: &Path) -> ExitCode {
                 reason = if is_open { "the wrapper is frozen" } else { "the wrapper is gone" },
                 "the guardian killed the command"
             );
-            guarded = None;
+            killed = Some(target);
         }
         if let Err(error) = received {
             tracing::error!(%error, "the guardian could not read from the wrapper");
