@@ -25,6 +25,8 @@ mod status;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timing;
+#[cfg(test)]
+mod transcripts;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

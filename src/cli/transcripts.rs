@@ -1,0 +1,73 @@
+//! What each command makes of its flags, as data files: `tests/testdata/cli/*.txt`, rewritten by
+//! `REWRITE=1 cargo test -p hustings --lib cli::transcripts`.
+//!
+//! A file has one directive, `hustings`. Each line of its input is more of the command line. The output is the
+//! configuration of the command.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use super::*;
+use crate::acts::LeaseAct;
+
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/cli");
+
+#[test]
+fn configurations_match_their_transcripts_which_use_every_flag() {
+    let mut used = BTreeSet::new();
+    datadriven::walk(FILES, |file| {
+        file.run(|case| {
+            assert_eq!(case.directive, "hustings");
+            let words: Vec<_> = std::iter::once("hustings").chain(case.input.split_whitespace()).collect();
+            let flags = words.iter().filter_map(|word| word.strip_prefix("--"));
+            used.extend(flags.map(|flag| (words[1].to_owned(), flag.split('=').next().unwrap_or(flag).to_owned())));
+            match parse(words.iter().map(Into::into)) {
+                Ok(cli) => shown(cli),
+                Err(Unparsed::ByClap(error)) => error.to_string(),
+                Err(Unparsed::Invalid(error)) => format!("{error}\n"),
+            }
+        });
+    });
+    for of_command in command(Program::Hustings).get_subcommands().filter(|command| !command.is_hide_set()) {
+        let own = of_command.get_arguments().filter(|argument| !argument.is_global_set());
+        // A label needs the variables of a Pod.
+        for flag in own.filter_map(clap::Arg::get_long).filter(|flag| !["help", "pod-label"].contains(flag)) {
+            let used_flag = (of_command.get_name().to_owned(), flag.to_owned());
+            assert!(
+                used.contains(&used_flag),
+                "no file in {FILES} uses --{flag} of `hustings {}`",
+                of_command.get_name()
+            );
+        }
+    }
+}
+
+/// The access, the log and the configuration of a command.
+fn shown(Cli { global, task }: Cli) -> String {
+    let (access, log) = (global.access(), global.log());
+    let config = match task {
+        Task::Controller(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Campaign(flags) => config(|mistakes| flags.read(mistakes)),
+        #[cfg(target_os = "linux")]
+        Task::Run(flags) => config(|mistakes| flags.read(log.clone(), mistakes)),
+        Task::Sidecar(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Status(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Rollout(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Pause(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Resume(flags) => format!("{:#?}", flags.read(LeaseAct::Resume)),
+        Task::Transfer(flags) => format!("{:#?}", flags.read()),
+        Task::Pin(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Unpin(flags) => format!("{:#?}", flags.read(LeaseAct::Unpin)),
+        Task::Exclude(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Include(flags) => config(|mistakes| flags.read(None, mistakes)),
+        other => format!("{other:#?}"),
+    };
+    format!("{access:?}\n{log:?}\n{config}\n")
+}
+
+fn config<T: Debug>(read: impl FnOnce(&mut Mistakes) -> Option<T>) -> String {
+    match Mistakes::check(read) {
+        Ok(config) => format!("{config:#?}"),
+        Err(error) => error.to_string(),
+    }
+}
