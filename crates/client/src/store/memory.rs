@@ -254,4 +254,15 @@ mod tests {
         assert_eq!((granted.leaving, granted.enrolled, granted.duration_seconds), (false, true, 5));
         assert!(granted.renew_time > edited.unwrap().renew_time);
     }
+
+    #[test]
+    fn each_elector_has_random_numbers_of_its_own_and_the_same_ones_in_each_run() {
+        let numbers = || {
+            let store = MemoryStore::new();
+            [(); 2].map(|()| rand::RngExt::random::<u64>(&mut store.rng()))
+        };
+        let [first, second] = numbers();
+        assert_ne!(first, second);
+        assert_eq!(numbers(), [first, second]);
+    }
 }
