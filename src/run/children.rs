@@ -58,7 +58,7 @@ struct Started {
 
 /// The processes that a signal to the command reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum SignalTarget {
     /// The process group of the command.
     Group(Pid),
     /// The command alone.
@@ -100,7 +100,7 @@ impl fmt::Display for Status {
     }
 }
 
-impl Target {
+impl SignalTarget {
     pub(super) fn signal(self, signal: Signal) -> rustix::io::Result<()> {
         match self {
             Self::Group(pid) => kill_process_group(pid, signal),
@@ -141,7 +141,7 @@ impl Children {
     }
 
     /// Starts the command. No other command may be running.
-    pub(super) fn start_command(&self, command: &mut Command) -> io::Result<Target> {
+    pub(super) fn start_command(&self, command: &mut Command) -> io::Result<SignalTarget> {
         if !self.0.terminal {
             std::os::unix::process::CommandExt::process_group(command, 0);
         }
@@ -295,8 +295,8 @@ impl Children {
         process.parent == Some(getpid()) && process.group == self.0.group && (!self.0.terminal || process.has_ended)
     }
 
-    fn target(&self, command: Pid) -> Target {
-        if self.0.terminal { Target::Process(command) } else { Target::Group(command) }
+    fn target(&self, command: Pid) -> SignalTarget {
+        if self.0.terminal { SignalTarget::Process(command) } else { SignalTarget::Group(command) }
     }
 
     fn started(&self) -> MutexGuard<'_, Started> {

@@ -14,7 +14,7 @@ use hustings_client::{Leadership, Moment, Term};
 use rustix::process::{Signal, getpid};
 
 use super::bounds::{Bounds, KILL_ALLOWANCE};
-use super::children::{Children, Status, Target};
+use super::children::{Children, SignalTarget, Status};
 use super::guardian::Guardian;
 use super::signals::{self, Stop};
 use super::validity_file::{VALID_UNTIL_FILE, ValidityFile};
@@ -91,7 +91,7 @@ impl CommandTerm<'_> {
     /// Reports the validity to the command and enforces its bounds, until the command has ended.
     async fn supervise(
         &mut self,
-        target: Target,
+        target: SignalTarget,
         valid_until: Moment,
         mut validity: impl FusedStream<Item = Option<Moment>> + Unpin,
     ) -> anyhow::Result<End> {
@@ -157,7 +157,7 @@ impl CommandTerm<'_> {
     }
 
     /// Starts the command. Returns `None` if the term is already over.
-    fn start(&self) -> anyhow::Result<Option<Target>> {
+    fn start(&self) -> anyhow::Result<Option<SignalTarget>> {
         let Runner { config, children, file, .. } = self.runner;
         let mut command = Command::new("/proc/self/exe");
         command.arg("wrapped").arg(getpid().as_raw_nonzero().to_string()).arg("--");
@@ -175,7 +175,7 @@ impl CommandTerm<'_> {
             return Ok(None);
         }
         let target = children.start_command(&mut command).context("cannot start the command")?;
-        let (Target::Group(pid) | Target::Process(pid)) = target;
+        let (SignalTarget::Group(pid) | SignalTarget::Process(pid)) = target;
         tracing::info!(
             pid = pid.as_raw_nonzero(),
             term = self.term.number,

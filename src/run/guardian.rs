@@ -31,7 +31,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, read};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::children::{Children, Target};
+use super::children::{Children, SignalTarget};
 use super::processes;
 use super::validity_file::VALID_UNTIL_FILE;
 use crate::ops::logging::Log;
@@ -68,7 +68,7 @@ pub(super) struct Guardian {
 /// A message to the guardian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
-    Guard(Target, Moment),
+    Guard(SignalTarget, Moment),
     Free,
     End,
 }
@@ -81,7 +81,7 @@ impl Guardian {
     }
 
     /// Makes the guardian kill `target` [`LATENESS`] after `moment`, unless it receives another message first.
-    pub(super) fn guard(&mut self, target: Target, moment: Moment) {
+    pub(super) fn guard(&mut self, target: SignalTarget, moment: Moment) {
         self.send(Message::Guard(target, moment.after(LATENESS)));
     }
 
@@ -159,7 +159,7 @@ fn wait(child: &mut Child) {
 pub fn guard(folder: &Path) -> ExitCode {
     let clock = SystemClock;
     let pipe = std::io::stdin();
-    let mut guarded: Option<(Target, Moment)> = None;
+    let mut guarded: Option<(SignalTarget, Moment)> = None;
     let mut killed = None;
     let mut unread = Vec::new();
     loop {
@@ -196,7 +196,7 @@ pub fn guard(folder: &Path) -> ExitCode {
 
 /// Removes the complete messages from `unread`, and applies them. The newest counts. Returns whether the wrapper ends
 /// gracefully.
-fn obey(unread: &mut Vec<u8>, guarded: &mut Option<(Target, Moment)>) -> bool {
+fn obey(unread: &mut Vec<u8>, guarded: &mut Option<(SignalTarget, Moment)>) -> bool {
     while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
         let line: Vec<u8> = unread.drain(..=end).collect();
         match Message::read(&String::from_utf8_lossy(&line)) {
@@ -211,7 +211,7 @@ fn obey(unread: &mut Vec<u8>, guarded: &mut Option<(Target, Moment)>) -> bool {
 
 /// Kills the command and the processes that it started, until none is left. It retries while the processes cannot be
 /// listed.
-fn kill(target: Target, folder: &Path) {
+fn kill(target: SignalTarget, folder: &Path) {
     let started = Instant::now();
     let variable = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
     let mut failure_is_logged = false;
@@ -242,7 +242,7 @@ fn kill(target: Target, folder: &Path) {
 ///
 /// # Errors
 /// Fails if some processes could not be read, so that others may be left.
-fn kill_listed(target: Target, variable: &[u8]) -> std::io::Result<usize> {
+fn kill_listed(target: SignalTarget, variable: &[u8]) -> std::io::Result<usize> {
     let mut left = 0;
     let mut unknown = None;
     for process in processes::all()?.iter().filter(|process| !process.has_ended) {
@@ -293,8 +293,8 @@ impl Message {
         let pid = messages.next()?.parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)?;
         let moment = Moment::from_micros(messages.next()?.parse().ok()?);
         let target = match kind {
-            "group" => Target::Group(pid),
-            "process" => Target::Process(pid),
+            "group" => SignalTarget::Group(pid),
+            "process" => SignalTarget::Process(pid),
             _ => return None,
         };
         Some(Self::Guard(target, moment))
@@ -306,8 +306,8 @@ impl fmt::Display for Message {
         match self {
             Self::Guard(target, moment) => {
                 let (kind, pid) = match target {
-                    Target::Group(pid) => ("group", pid),
-                    Target::Process(pid) => ("process", pid),
+                    SignalTarget::Group(pid) => ("group", pid),
+                    SignalTarget::Process(pid) => ("process", pid),
                 };
                 write!(f, "{kind} {} {}", pid.as_raw_nonzero(), moment.as_micros())
             }
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_process_of_the_target_is_waited_for_even_without_the_variable() {
         let mut child = Command::new("sleep").arg("60").env_clear().stdout(Stdio::null()).spawn().unwrap();
-        let target = Target::Process(Pid::from_child(&child));
+        let target = SignalTarget::Process(Pid::from_child(&child));
         let left = kill_listed(target, b"HUSTINGS_TEST_VARIABLE=").unwrap();
         assert_eq!((left, child.try_wait().unwrap()), (1, None), "it is not killed again");
         child.kill().unwrap();
@@ -336,8 +336,8 @@ mod tests {
     fn messages_are_parsed_as_they_are_written() {
         let pid = Pid::from_raw(77).unwrap();
         for message in [
-            Message::Guard(Target::Group(pid), Moment::from_micros(12)),
-            Message::Guard(Target::Process(pid), Moment::from_micros(13)),
+            Message::Guard(SignalTarget::Group(pid), Moment::from_micros(12)),
+            Message::Guard(SignalTarget::Process(pid), Moment::from_micros(13)),
             Message::Free,
             Message::End,
         ] {
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn after_a_freeze_the_newest_message_is_read_at_once() {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let target = Target::Group(Pid::from_raw(77).unwrap());
+        let target = SignalTarget::Group(Pid::from_raw(77).unwrap());
         let messages = (0..1_000).map(|moment| format!("{}\n", Message::Guard(target, Moment::from_micros(moment))));
         let messages: String = messages.collect();
         writer.write_all(messages.as_bytes()).unwrap();
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn the_newest_message_counts_and_the_last_one_may_be_incomplete() {
-        let target = Target::Group(Pid::from_raw(77).unwrap());
+        let target = SignalTarget::Group(Pid::from_raw(77).unwrap());
         let guarded = |micros| Some((target, Moment::from_micros(micros)));
         for (text, expected, ends, rest) in [
             ("", guarded(5), false, ""),

@@ -40,7 +40,7 @@ mod error;
 mod request;
 
 pub use error::{GateError, InvalidGate, gate_error, is_not_leading};
-pub use request::{Attributes, Target};
+pub use request::{Attributes, RequestTarget};
 
 /// A layer that passes writes only while this process leads.
 ///

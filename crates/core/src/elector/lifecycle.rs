@@ -59,7 +59,7 @@ pub(super) struct Term {
 
 /// The state of the work of a term. Work outlives the term if it does not stop in time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Work {
+enum WorkState {
     /// No work runs.
     Ended,
     /// Work may run.
@@ -77,7 +77,7 @@ enum Work {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lifecycle {
     phase: Phase,
-    work: Work,
+    work: WorkState,
     cooldown: Cooldown,
     /// The process is about to end.
     is_stopping: bool,
@@ -104,7 +104,7 @@ impl Lifecycle {
     pub(super) const fn new(now: Moment) -> Self {
         Self {
             phase: Phase::Standby,
-            work: Work::Ended,
+            work: WorkState::Ended,
             cooldown: Cooldown::new(now),
             is_stopping: false,
             stop_cause: Cause::Stopped,
@@ -154,17 +154,17 @@ impl Lifecycle {
 
     /// Whether a term may begin, as far as this elector is concerned.
     pub(super) fn may_begin(&self, now: Moment) -> bool {
-        self.is_standby() && !self.is_stopping && self.work == Work::Ended && now >= self.cooldown.until()
+        self.is_standby() && !self.is_stopping && self.work == WorkState::Ended && now >= self.cooldown.until()
     }
 
     /// Whether the elector may renew its candidate.
     pub(super) fn may_stand(&self, now: Moment) -> bool {
-        self.term().is_some() || (self.work == Work::Ended && now >= self.cooldown.until())
+        self.term().is_some() || (self.work == WorkState::Ended && now >= self.cooldown.until())
     }
 
     /// Whether a stopping elector has nothing left to do about its term.
     pub(super) const fn is_over(&self) -> bool {
-        self.is_stopping && self.is_standby() && matches!(self.work, Work::Ended | Work::Aborted)
+        self.is_stopping && self.is_standby() && matches!(self.work, WorkState::Ended | WorkState::Aborted)
     }
 
     /// Ends a term that has expired, or an attempt to give up that took too long.
@@ -234,7 +234,7 @@ impl Lifecycle {
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) -> Note {
         let Attempt { ordinal, number, token, .. } = *landed;
         self.phase = Phase::Leading(Term { ordinal, number, token, valid_until, is_ending: false });
-        self.work = Work::Running;
+        self.work = WorkState::Running;
         self.cooldown.term_began(now);
         Note::Began { number, token }
     }
@@ -283,7 +283,7 @@ impl Lifecycle {
 
     /// The work of the last term has ended.
     pub(super) const fn end_work(&mut self) {
-        self.work = Work::Ended;
+        self.work = WorkState::Ended;
     }
 
     /// Plans the end of the term and of its work. `preferred` is the preferred holder, if the Lease names one. If
@@ -306,16 +306,16 @@ impl Lifecycle {
             term.is_ending = self.is_stopping || preferred.is_some();
         }
         let goes_on = matches!(&self.phase, Phase::Leading(term) if !term.is_ending);
-        if self.work == Work::Running && !goes_on {
+        if self.work == WorkState::Running && !goes_on {
             plan.act(Action::StopWork);
-            self.work = Work::Stopping { abort_at: now.after(config.timing.stop_grace()) };
+            self.work = WorkState::Stopping { abort_at: now.after(config.timing.stop_grace()) };
         }
-        if let Work::Stopping { abort_at } = self.work {
+        if let WorkState::Stopping { abort_at } = self.work {
             plan.wake_at(Timer::StopGrace, abort_at);
             if now >= abort_at {
                 plan.act(Action::AbortWork);
                 plan.note(Note::WorkDidNotStop);
-                self.work = Work::Aborted;
+                self.work = WorkState::Aborted;
                 // The old work may still run, so the elector lets the Lease expire.
                 self.phase = Phase::Standby;
                 writer.forget_attempts();
@@ -328,7 +328,7 @@ impl Lifecycle {
         });
         if let Phase::Leading(term) = &self.phase
             && term.is_ending
-            && self.work == Work::Ended
+            && self.work == WorkState::Ended
             && !waits
             && self.may_give_up(preferred, is_candidate_gone)
         {

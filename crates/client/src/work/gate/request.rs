@@ -19,12 +19,12 @@ pub struct Attributes<'a> {
     /// The path, decoded.
     pub path: &'a str,
     /// The resource that the path names, if it names one.
-    pub target: Option<Target<'a>>,
+    pub target: Option<RequestTarget<'a>>,
 }
 
 /// The resource, object or subresource that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target<'a> {
+pub struct RequestTarget<'a> {
     /// API group; empty for the core group.
     pub group: &'a str,
     /// Version of the group.
@@ -63,10 +63,10 @@ pub(super) fn changes_nothing(request: &Request<Body>) -> bool {
 /// Calls `rule` with the attributes of the request.
 pub(super) fn with_attributes<T>(request: &Request<Body>, rule: impl FnOnce(&Attributes<'_>) -> T) -> T {
     let path = path(request);
-    rule(&Attributes { method: request.method(), path: &path, target: Target::read(&path) })
+    rule(&Attributes { method: request.method(), path: &path, target: RequestTarget::read(&path) })
 }
 
-impl<'a> Target<'a> {
+impl<'a> RequestTarget<'a> {
     /// Parses a decoded path; `None` if it names no resource.
     pub fn read(path: &'a str) -> Option<Self> {
         if path.contains("//") {
@@ -104,7 +104,7 @@ fn path(request: &Request<Body>) -> Cow<'_, str> {
 }
 
 fn takes_effect_elsewhere(request: &Request<Body>) -> bool {
-    Target::read(&path(request)).is_some_and(|target| target.takes_effect_elsewhere())
+    RequestTarget::read(&path(request)).is_some_and(|target| target.takes_effect_elsewhere())
 }
 
 fn is_dry_run(request: &Request<Body>) -> bool {
@@ -121,7 +121,7 @@ fn is_dry_run(request: &Request<Body>) -> bool {
         _ => false,
     };
     // Other components do not support dry runs.
-    asked && Target::read(&path(request)).is_some_and(|target| !target.takes_effect_elsewhere())
+    asked && RequestTarget::read(&path(request)).is_some_and(|target| !target.takes_effect_elsewhere())
 }
 
 fn has_dry_run_query(request: &Request<Body>) -> bool {
@@ -133,7 +133,9 @@ fn is_review(request: &Request<Body>) -> bool {
         return false;
     }
     let path = path(request);
-    let Some(Target { group, namespace, resource, name: None, .. }) = Target::read(&path) else { return false };
+    let Some(RequestTarget { group, namespace, resource, name: None, .. }) = RequestTarget::read(&path) else {
+        return false;
+    };
     match (group, resource) {
         ("authorization.k8s.io", "selfsubjectaccessreviews" | "subjectaccessreviews" | "selfsubjectrulesreviews")
         | ("authentication.k8s.io", "tokenreviews" | "selfsubjectreviews") => namespace.is_none(),
@@ -158,7 +160,7 @@ mod tests {
     #[test]
     fn paths_are_parsed_as_the_server_parses_them() {
         let read = |path| {
-            let Target { group, version, namespace, resource, name, subresource } = Target::read(path)?;
+            let RequestTarget { group, version, namespace, resource, name, subresource } = RequestTarget::read(path)?;
             Some([group, version, namespace.unwrap_or("-"), resource, name.unwrap_or("-"), subresource.unwrap_or("-")])
         };
         for (path, expected) in [
