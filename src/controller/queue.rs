@@ -142,9 +142,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_overdue_until_its_turn() {
+    async fn a_key_is_overdue_from_its_time_until_its_turn() {
         let mut queue = Queue::new();
-        queue.schedule(&"a", after(0));
+        queue.schedule(&"a", after(1));
+        assert_eq!(queue.overdue(Instant::now()), 0);
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(queue.overdue(Instant::now()), 1);
         queue.take().await;
         assert_eq!(queue.overdue(Instant::now()), 0);
