@@ -29,6 +29,10 @@ fn stream(part: watch::Receiver<Option<ClientTerm>>, over: &CancellationToken) -
     Sse::new(reader(part, over).events().map(Ok::<_, Infallible>)).into_response()
 }
 
+async fn text(event: Event) -> String {
+    text_of(Sse::new(futures::stream::iter([Ok::<_, Infallible>(event)])).into_response()).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_after_the_last_events_of_its_term() {
     let (campaign, term) = leading().await;
@@ -72,12 +76,14 @@ async fn a_client_learns_at_once_that_its_term_must_stop() {
     assert_eq!(reader.written, Written::Leading);
     term.resign();
     let resigned = Instant::now();
-    assert!(reader.next().await.is_some());
+    let stopping = text(reader.next().await.unwrap()).await;
+    assert!(stopping.starts_with("event: stopping\n") && !stopping.contains(r#""validForSeconds":0.0"#), "{stopping}");
     assert_eq!(reader.written, Written::Stopping);
     assert!(resigned.elapsed() < Duration::from_secs(1), "not with a later renewal: {:?}", resigned.elapsed());
     assert!(reader.due().is_none(), "it still leads");
     drop(work);
-    assert!(reader.next().await.is_some());
+    let stopped = text(reader.next().await.unwrap()).await;
+    assert!(stopped.starts_with("event: stopped\n") && stopped.contains(r#""validForSeconds":0.0"#), "{stopped}");
     assert_eq!(reader.written, Written::Stopped);
 }
 
