@@ -16,13 +16,13 @@ use super::reverted::RevertedWrites;
 use super::timers::Timer;
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
 use owner::Owner;
-use task::{CandidateTask, CandidateView, PendingRequest, Renewal};
+use task::{CandidateTask, KnownCandidate, PendingRequest, Renewal};
 
 /// The elector's knowledge of its candidate, and the pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Candidate {
     lease_name: String,
-    state: CandidateView,
+    state: KnownCandidate,
     newest_version: u64,
     /// When the newest observation arrived.
     newest_at: Moment,
@@ -60,7 +60,7 @@ impl Candidate {
     pub(super) fn new(lease_name: String, now: Moment) -> Self {
         Self {
             lease_name,
-            state: CandidateView::Untried,
+            state: KnownCandidate::Untried,
             newest_version: 0,
             newest_at: now,
             refreshed_uid: None,
@@ -104,7 +104,7 @@ impl Candidate {
 
     /// Whether the requested deletion is done, or the wait for it is over.
     pub(super) fn is_deleted(&self, now: Moment) -> bool {
-        let gone = self.state == CandidateView::Missing { live: true } && self.pending.is_none();
+        let gone = self.state == KnownCandidate::Missing { live: true } && self.pending.is_none();
         self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
     }
 
@@ -164,7 +164,7 @@ impl Candidate {
             }
             // The answer may come from a proxy, which may be wrong. A live read decides whether the candidate is gone.
             Outcome::Missing => {
-                self.state = CandidateView::Unknown;
+                self.state = KnownCandidate::Unknown;
                 self.next_try_at = now.moment;
             }
             // The candidate exists. The watch has shown it, or a read will.
@@ -173,7 +173,7 @@ impl Candidate {
                 self.next_try_at = now.moment;
             }
             // The object differs from what this process believes.
-            Outcome::Conflict => self.state = CandidateView::Unknown,
+            Outcome::Conflict => self.state = KnownCandidate::Unknown,
             Outcome::Unknown => self.leave_unknown(&task),
             Outcome::Refused => {}
         }
@@ -264,12 +264,14 @@ impl Candidate {
     fn next_task(&self, now: Now) -> Option<CandidateTask> {
         let deleting = self.delete_until.is_some();
         let record = match &self.state {
-            CandidateView::Untried | CandidateView::Missing { .. } if !deleting => return Some(CandidateTask::Create),
-            CandidateView::Untried | CandidateView::Unknown => return Some(CandidateTask::Read),
+            KnownCandidate::Untried | KnownCandidate::Missing { .. } if !deleting => {
+                return Some(CandidateTask::Create);
+            }
+            KnownCandidate::Untried | KnownCandidate::Unknown => return Some(CandidateTask::Read),
             // A stopping process verifies this by a live read. Otherwise the candidate could remain and be elected
             // again.
-            CandidateView::Missing { live } => return (!live).then_some(CandidateTask::Read),
-            CandidateView::Seen(record) => record,
+            KnownCandidate::Missing { live } => return (!live).then_some(CandidateTask::Read),
+            KnownCandidate::Seen(record) => record,
         };
         if deleting {
             return Some(CandidateTask::Delete { uid: record.uid.clone() });
@@ -290,7 +292,7 @@ impl Candidate {
     fn observe_version(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
         // A creation's answer may show a version that a later list does not contain yet and that the watch then shows.
         let reappears =
-            matches!(self.state, CandidateView::Missing { .. }) && record.resource_version == self.newest_version;
+            matches!(self.state, KnownCandidate::Missing { .. }) && record.resource_version == self.newest_version;
         let is_newer = record.resource_version > self.newest_version || reappears;
         if !is_newer && !sent.is_some_and(|sent| self.is_newest(sent)) {
             return;
@@ -316,32 +318,32 @@ impl Candidate {
             self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
         }
         self.missed_creations.observe_answer(true);
-        self.state = CandidateView::Seen(Box::new(record));
+        self.state = KnownCandidate::Seen(Box::new(record));
     }
 
     /// Whether nothing was observed since `sent`.
     fn is_newest(&self, sent: Moment) -> bool {
-        matches!(self.state, CandidateView::Untried | CandidateView::Unknown) || self.newest_at < sent
+        matches!(self.state, KnownCandidate::Untried | KnownCandidate::Unknown) || self.newest_at < sent
     }
 
     /// After a creation of unknown outcome, makes the elector read the candidate.
     fn leave_unknown(&mut self, task: &CandidateTask) {
         if *task == CandidateTask::Create
-            && matches!(self.state, CandidateView::Untried | CandidateView::Missing { .. })
+            && matches!(self.state, KnownCandidate::Untried | KnownCandidate::Missing { .. })
         {
-            self.state = CandidateView::Unknown;
+            self.state = KnownCandidate::Unknown;
         }
     }
 
     fn set_missing(&mut self, now: Moment, live: bool) {
         let was_live = match self.state {
-            CandidateView::Missing { live } => live,
-            CandidateView::Untried | CandidateView::Unknown | CandidateView::Seen(_) => {
+            KnownCandidate::Missing { live } => live,
+            KnownCandidate::Untried | KnownCandidate::Unknown | KnownCandidate::Seen(_) => {
                 self.next_try_at = now;
                 false
             }
         };
-        self.state = CandidateView::Missing { live: live || was_live };
+        self.state = KnownCandidate::Missing { live: live || was_live };
         self.newest_at = now;
         // No version will ever show a write to an object that is gone.
         self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
@@ -355,8 +357,8 @@ impl Candidate {
     /// The newest version, if the candidate is known to exist.
     fn seen(&self) -> Option<&CandidateRecord> {
         match &self.state {
-            CandidateView::Seen(record) => Some(record),
-            CandidateView::Untried | CandidateView::Unknown | CandidateView::Missing { .. } => None,
+            KnownCandidate::Seen(record) => Some(record),
+            KnownCandidate::Untried | KnownCandidate::Unknown | KnownCandidate::Missing { .. } => None,
         }
     }
 

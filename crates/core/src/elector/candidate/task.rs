@@ -5,7 +5,7 @@ use crate::model::{CandidateRecord, WireTime};
 
 /// What is known about the candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum CandidateView {
+pub(super) enum KnownCandidate {
     /// Nothing was tried yet. The elector creates the candidate without a read: most candidates do not exist before
     /// their process does, and a conflict reveals one that does.
     Untried,

@@ -61,8 +61,8 @@ fn created() -> Candidate {
 
 fn newest(candidate: &Candidate) -> Option<u64> {
     match &candidate.state {
-        CandidateView::Seen(record) => Some(record.resource_version),
-        CandidateView::Untried | CandidateView::Unknown | CandidateView::Missing { .. } => None,
+        KnownCandidate::Seen(record) => Some(record.resource_version),
+        KnownCandidate::Untried | KnownCandidate::Unknown | KnownCandidate::Missing { .. } => None,
     }
 }
 
