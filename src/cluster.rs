@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
-use hustings_client::store::{lacks_candidates, lease_client};
+use hustings_client::store::{lacks_candidates, lease_client, limit_silence};
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Config, Resource};
@@ -20,9 +20,6 @@ use crate::nearest;
 
 /// How long a read may take that only improves an error message.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a connection may be silent. A watch ends after a minute.
-const LONGEST_SILENCE: Duration = Duration::from_secs(65);
 
 /// The most Leases to read for a hint with the nearest names.
 const NAMES: u32 = 500;
@@ -65,9 +62,7 @@ impl Cluster {
     /// Fails if the configuration cannot be used.
     pub fn for_reading(mut self) -> anyhow::Result<Self> {
         self.config.default_retry = true;
-        // As `lease_client` does. A watch without an answer would otherwise last for ever.
-        self.config.read_timeout = Some(LONGEST_SILENCE);
-        self.config.reset_reader_on_write = true;
+        limit_silence(&mut self.config);
         self.leases =
             Client::try_from(self.config.clone()).context("cannot create a client from the cluster configuration")?;
         Ok(self)
@@ -249,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_without_an_answer_is_no_proof_that_the_crd_is_missing() {
+    async fn a_list_with_a_404_is_no_proof_that_the_crd_is_missing() {
         for (groups, is_missing) in [(&["apps", "hustings.io"][..], false), (&["apps"], true)] {
             let version = serde_json::json!([{ "groupVersion": "hustings.io/v1alpha1", "version": "v1alpha1" }]);
             let group = |name| serde_json::json!({ "name": name, "versions": version });
@@ -276,7 +271,7 @@ mod tests {
         assert_eq!((cluster.config.default_retry, &*cluster.namespace), (false, "shop"));
         let cluster = cluster.for_reading().unwrap();
         assert!(cluster.config.default_retry);
-        assert_eq!(cluster.config.read_timeout, Some(LONGEST_SILENCE), "no request waits for ever");
+        assert_eq!(cluster.config.read_timeout, Some(Duration::from_secs(65)), "no request waits for ever");
     }
 
     #[tokio::test]

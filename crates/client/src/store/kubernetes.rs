@@ -61,10 +61,16 @@ pub fn lease_client(config: Config) -> Result<Client, kube::Error> {
 pub(crate) fn lease_config(mut config: Config) -> Config {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    limit_silence(&mut config);
+    config
+}
+
+/// Makes each connection of a client end after 65 s of silence, which is longer than a watch lasts. A watch that gets no
+/// answer would otherwise last for ever.
+pub const fn limit_silence(config: &mut Config) {
     config.read_timeout = Some(LONGEST_SILENCE);
     // Otherwise the idle time of a pooled connection would count against the next answer.
     config.reset_reader_on_write = true;
-    config
 }
 
 /// Leases and candidates in Kubernetes. Clones share everything.
