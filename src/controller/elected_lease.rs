@@ -383,4 +383,4 @@ fn end_of_work(record: &LeaseRecord) -> Option<Cause> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -107,12 +107,13 @@ fn export(now: Now, lasted: Duration, attributes: Vec<KeyValue>, candidates: &[C
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use hustings_core::election::{Choice, Event as Report, Reason, Timer, Unheld};
+    use hustings_core::election::{Choice, Event as Report, Timer, Unheld};
     use hustings_core::model::{CandidateKey, CandidateState, LeaseRecord, LeaseWrite, Purpose, WireTime};
     use opentelemetry_sdk::error::OTelSdkResult;
     use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 
     use super::*;
+    use crate::controller::elected_lease::tests::verdict;
 
     /// Follows a decision at `seconds`. Returns since when the election lasts, its cause, and the reason of the choice.
     fn follow(
@@ -192,16 +193,9 @@ mod tests {
     fn a_span_shows_how_long_the_election_took_and_why_each_candidate_leads_or_does_not() {
         let spans = Spans::default();
         global::set_tracer_provider(SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build());
-        let verdict = |number: usize| CandidateVerdict {
-            candidate: CandidateKey::hustings(&format!("c{number}")),
-            rank: Some(number),
-            state: CandidateState::Standby,
-            reason: Reason::Leads,
-            responsive: None,
-            unresponsive_since: None,
-            damping_count: 0,
-            damped_until: None,
-            forfeited: false,
+        let verdict = |number: usize| {
+            let candidate = CandidateKey::hustings(&format!("c{number}"));
+            CandidateVerdict { rank: Some(number), ..verdict(&candidate, CandidateState::Standby) }
         };
         let (mut span, key) = (ElectionSpan::default(), LeaseKey::new("of-span", "web"));
         let at = |second: i64| Moment::from_micros(second * 1_000_000);

@@ -78,7 +78,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::super::label::{Pod, PodLabel};
-    use super::super::testing::{candidacy, endpoints, get, read_until, sidecar};
+    use super::super::testing::{candidacy, endpoints, get, leading, read_until, sidecar};
     use super::*;
     use crate::access::Access;
     use crate::candidacy::Connection;
@@ -119,10 +119,8 @@ mod tests {
         let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let label = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
         let is_labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
-        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
-        let campaign = elector.start();
+        let (campaign, term) = leading().await;
         let leadership = campaign.leadership();
-        let term = leadership.wait_until_leader().await.unwrap();
         let _running = term.begin_work().unwrap();
         let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
         let work = TermWork { leadership, updates, label: Some(label), handover_delay: Duration::from_secs(20) };
@@ -139,10 +137,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_a_leader_that_is_still_valid_waits_for_its_clients_before_it_hands_over() {
         for is_lost in [false, true] {
-            let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
-            let campaign = elector.start();
+            let (campaign, term) = leading().await;
             let leadership = campaign.leadership();
-            let term = leadership.wait_until_leader().await.unwrap();
             // It stays valid while the work goes on.
             let running = term.begin_work().unwrap();
             let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
@@ -162,10 +158,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_term_does_not_end_before_its_readers_may_know_it() {
-        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
-        let campaign = elector.start();
+        let (campaign, term) = leading().await;
         let leadership = campaign.leadership();
-        let term = leadership.wait_until_leader().await.unwrap();
         let _running = term.begin_work().unwrap();
         let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
         let mut reader = updates.reader();
@@ -179,10 +173,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn readers_of_every_term_are_waited_for() {
-        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
-        let campaign = elector.start();
+        let (campaign, _term) = leading().await;
         let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
-        campaign.leadership().wait_until_leader().await.unwrap();
         for _ in 0..2 {
             // A reader that has read `leading` and reads nothing more.
             let mut reader = updates.reader();

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use hustings_client::metrics::Metrics;
-use hustings_client::{FailOpen, Timing};
+use hustings_client::testing::MemoryStore;
+use hustings_client::{Campaign, Elector, FailOpen, Term, Timing};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +52,14 @@ pub(super) fn sidecar(access: &Access, candidacy: Candidacy, connection: Connect
         over: CancellationToken::new(),
         servers: TaskTracker::new(),
     }
+}
+
+/// The elector `a` of a Lease of its own, in its first term.
+pub(super) async fn leading() -> (Campaign, Term) {
+    let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+    let campaign = elector.start();
+    let term = campaign.leadership().wait_until_leader().await.unwrap();
+    (campaign, term)
 }
 
 /// Free ports for the program and for administrators, and the address for the program.

@@ -200,6 +200,7 @@ mod tests {
     use hustings_core::model::WireTime;
     use tokio::time::Instant;
 
+    use super::super::testing::leading;
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -247,9 +248,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_end_of_a_term_waits_until_the_server_has_taken_the_event_from_a_reader() {
         for is_taken in [true, false] {
-            let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
-            let campaign = elector.start();
-            let term = campaign.leadership().wait_until_leader().await.unwrap();
+            let (campaign, term) = leading().await;
             let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
             let mut reader = updates.reader();
             assert_eq!(reader.next().await.event, Event::Leading);

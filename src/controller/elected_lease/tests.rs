@@ -33,7 +33,7 @@ fn a_status_keeps_the_transition_times_of_the_last_watched_version() {
     assert!(shown.transitions != Transitions::default());
 }
 
-fn verdict(candidate: &CandidateKey, state: CandidateState) -> CandidateVerdict {
+pub(in crate::controller) fn verdict(candidate: &CandidateKey, state: CandidateState) -> CandidateVerdict {
     CandidateVerdict {
         candidate: candidate.clone(),
         rank: None,

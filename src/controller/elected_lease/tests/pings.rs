@@ -4,10 +4,8 @@ use super::*;
 
 #[test]
 fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
-    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
-    let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
-    lease.candidates.insert(candidate.clone(), Previous::default());
-    for (state, count) in [
+    let (mut lease, metrics) = (lease_of_a(), Metrics::new().0);
+    let states = [
         // An earlier controller has counted it.
         (CandidateState::Unresponsive, 0),
         (CandidateState::Standby, 0),
@@ -15,24 +13,30 @@ fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
         (CandidateState::Unresponsive, 1),
         (CandidateState::Holder, 1),
         (CandidateState::Unresponsive, 2),
-    ] {
-        lease.count_missed_pings(&[verdict(&candidate, state)], &metrics);
-        assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), count, "{state:?}");
-    }
+    ];
+    expect_missed_pings(&mut lease, &metrics, &states);
 }
 
 #[test]
 fn a_missed_ping_does_not_count_again_after_another_controller_has_led() {
-    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
-    let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
-    lease.candidates.insert(candidate.clone(), Previous::default());
-    lease.count_missed_pings(&[verdict(&candidate, CandidateState::Standby)], &metrics);
+    let (mut lease, metrics) = (lease_of_a(), Metrics::new().0);
+    expect_missed_pings(&mut lease, &metrics, &[(CandidateState::Standby, 0)]);
     lease.stand_by();
-    for (state, count) in
-        [(CandidateState::Unresponsive, 0), (CandidateState::Standby, 0), (CandidateState::Unresponsive, 1)]
-    {
-        lease.count_missed_pings(&[verdict(&candidate, state)], &metrics);
-        assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), count, "{state:?}");
+    let states = [(CandidateState::Unresponsive, 0), (CandidateState::Standby, 0), (CandidateState::Unresponsive, 1)];
+    expect_missed_pings(&mut lease, &metrics, &states);
+}
+
+fn lease_of_a() -> ElectedLease {
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
+    lease.candidates.insert(CandidateKey::hustings("a"), Previous::default());
+    lease
+}
+
+/// Decides on each state of the candidate `a`, and compares how many missed pings have been counted by then.
+fn expect_missed_pings(lease: &mut ElectedLease, metrics: &Metrics, states: &[(CandidateState, u64)]) {
+    for (state, count) in states {
+        lease.count_missed_pings(&[verdict(&CandidateKey::hustings("a"), *state)], metrics);
+        assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), *count, "{state:?}");
     }
 }
 
