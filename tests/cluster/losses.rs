@@ -88,12 +88,8 @@ async fn all_elections_of_a_process_that_is_killed_are_held_again_by_another() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("many").await.unwrap();
     let taken = many::kill(&plane, &namespace, &plane.kubeconfig(), ELECTIONS, Mode::Direct, BRIEF).await;
-    let writes = taken.requests.iter().filter(|count| count.resource == "leases" && count.verb == "PATCH");
-    let writes = usize::try_from(writes.map(|count| count.count).sum::<u64>()).unwrap();
     let longest = taken.after.iter().max().unwrap();
-    println!("all were held after {longest:?}, with {writes} writes");
-    // The process renews the Leases that it has won while it claims the others.
-    assert!((ELECTIONS..ELECTIONS * 20).contains(&writes), "{:?}", taken.requests);
+    println!("all were held after {longest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
