@@ -24,7 +24,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Api;
 use kube::api::PostParams;
 
-pub use self::config::{Act, Config, End, LeaseAct, Targets};
+pub use self::config::{Act, ActExpiry, Config, LeaseAct, Targets};
 use self::report::Report;
 use self::requests::REQUEST_TIMEOUT;
 use crate::access::Access;

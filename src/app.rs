@@ -12,7 +12,7 @@ use crate::cli::{
     Unparsed,
 };
 use crate::hint::Hinted;
-use crate::ops::logging::Log;
+use crate::ops::logging::ProcessLog;
 use crate::program::Program;
 use crate::terminal::{print, visible};
 use crate::{acts, campaign, check, completion, controller, copy_binary, explain, history, rollout, sidecar, status};
@@ -113,13 +113,13 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
 
 /// Runs a command that only reads. Its exit code 1 is an answer, for example that a Lease has no holder. A failure
 /// exits with 2.
-fn answer(log: Log, command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+fn answer(log: ProcessLog, command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
     logged(log, async { Ok(command.await.unwrap_or_else(|error| report(&error, ExitCode::from(2)))) })
 }
 
 /// Installs the log, and runs a command on two threads: while one parses a large answer, the other keeps the timers
 /// running.
-fn logged<T>(log: Log, command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+fn logged<T>(log: ProcessLog, command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     log.install();
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(command)
 }

@@ -52,7 +52,7 @@ pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
 use crate::access::Access;
 use crate::environment::variable_name;
-use crate::ops::logging::{Log, LogFormat, LogLevel};
+use crate::ops::logging::{LogFormat, LogLevel, ProcessLog};
 use crate::program::Program;
 
 /// Coordinated leader election for Kubernetes
@@ -98,8 +98,8 @@ impl GlobalFlags {
     }
 
     /// The log of the process.
-    pub fn log(&self) -> Log {
-        Log { format: self.log_format, level: self.log_level.clone() }
+    pub fn log(&self) -> ProcessLog {
+        ProcessLog { format: self.log_format, level: self.log_level.clone() }
     }
 }
 

@@ -52,19 +52,19 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::config::OWN_LEASE;
 pub use self::config::{Config, EvidenceConfig, GatedClient, Native, OwnLease, Surroundings};
 use self::dispatcher::{Dispatcher, Parts};
-use self::events::Publisher;
+use self::events::EventPublisher;
 pub(crate) use self::evidence::read_pod;
 use self::execute::Executor;
-use self::leading::{Leading, OwnCampaign};
+use self::leading::{Electing, OwnCampaign};
 use self::native::NativeWatch;
-pub(crate) use self::permissions::{Missing, Purpose, Requirements, missing};
+pub(crate) use self::permissions::{Missing, PermissionPurpose, Requirements, missing};
 use self::watch::Watch;
 use self::watched::Scope;
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::environment::variable;
 use crate::ops::health::Health;
-use crate::ops::metrics::Metrics;
+use crate::ops::metrics::ControllerMetrics;
 use crate::ops::{self, admin, http};
 use crate::page::{Hosts, Page};
 
@@ -80,7 +80,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
     let cluster = Cluster::connect(access, "controller").await?;
     let health = Health::new();
-    let (metrics, registry) = Metrics::with_lease_limit(config.metrics_lease_limit);
+    let (metrics, registry) = ControllerMetrics::with_lease_limit(config.metrics_lease_limit);
     let listener = config.admin_address.listen("admin-address").await?;
     let address = listener.local_addr()?;
     tracing::info!(%address, "the admin server listens");
@@ -132,7 +132,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     };
     let (writes, leading) = match &campaign {
         Some(campaign) => campaign.gated(&surroundings)?,
-        None => (surroundings.leases.clone(), Leading::Always),
+        None => (surroundings.leases.clone(), Electing::Always),
     };
     let Surroundings { identity, leases: client, clock, mut rng, health, metrics, page, .. } = surroundings;
     // Add this check first. It can pass only after every other check was added, so the process is not ready too early.
@@ -173,7 +173,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         elects
     });
 
-    let (publisher, publishing) = Publisher::new(client.clone(), &identity, metrics.clone());
+    let (publisher, publishing) = EventPublisher::new(client.clone(), &identity, metrics.clone());
     tasks.spawn(publishing);
     // The write gate reserves the same request timeout from the validity of the controllers' own Lease.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use self::explanation::{CandidateNote, Explanation, Prospect, Wait};
 pub(crate) use self::scene::read_election;
-pub use self::scene::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
+pub use self::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags, Scene};
 use self::situation::Situation;
 use crate::access::Access;
 use crate::check::ReadConfig;

@@ -23,7 +23,7 @@ const DECISIONS: usize = 10_000;
 
 /// What the holder does in a forecast.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum HolderForecast {
     /// It keeps renewing.
     Lives,
     /// It stops renewing, and answers no pings.
@@ -76,7 +76,7 @@ impl Forecast {
 }
 
 /// Predicts what the controller would do with these objects from the wall-clock time `wall` on.
-pub(crate) fn forecast(objects: Objects<'_>, holder: Holder, wall: WireTime) -> Forecast {
+pub(crate) fn forecast(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Forecast {
     World::new(objects, holder, wall).run()
 }
 
@@ -89,7 +89,7 @@ struct World {
     election: Election,
     lease: Option<LeaseRecord>,
     candidates: Vec<CandidateRecord>,
-    holder: Holder,
+    holder: HolderForecast,
     start: Moment,
     now: Now,
     renewed_at: Moment,
@@ -98,9 +98,9 @@ struct World {
 }
 
 impl World {
-    fn new(objects: Objects<'_>, holder: Holder, wall: WireTime) -> Self {
+    fn new(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Self {
         let Objects { key, lease, candidates, unchanged_for } = objects;
-        let reads_pods = matches!(holder, Holder::Dies { pod: Some(_) });
+        let reads_pods = matches!(holder, HolderForecast::Dies { pod: Some(_) });
         let evidence = EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() };
         let config = Config { settling: Duration::ZERO, evidence, ..Config::default() };
         let candidates: Vec<_> = candidates.into_iter().cloned().collect();
@@ -150,7 +150,7 @@ impl World {
     fn run(mut self) -> Forecast {
         let lasts = self.lease.as_ref().map_or(Duration::ZERO, |lease| reliance(lease.declared_seconds()));
         let end = self.now.moment.after(lasts.saturating_add(HORIZON));
-        let end = if self.holder == Holder::Lives { self.now.moment.after(HORIZON) } else { end };
+        let end = if self.holder == HolderForecast::Lives { self.now.moment.after(HORIZON) } else { end };
         for _ in 0..DECISIONS {
             let decision = self.election.decide(self.now);
             if decision.timer != Timer::StatusRest {
@@ -202,7 +202,7 @@ impl World {
             }
             Action::ReadLease => self.show_lease(),
             Action::ReadPod { .. } => {
-                if let Holder::Dies { pod } = &self.holder {
+                if let HolderForecast::Dies { pod } = &self.holder {
                     let record = pod.clone();
                     self.election.observe(self.now, Observation::Pod { record });
                 }
@@ -218,9 +218,9 @@ impl World {
         self.forecast.events.extend(event);
         let named = match (write.purpose, &self.holder) {
             (Purpose::Grant, _) => &write.holder,
-            (_, Holder::Lives) => &write.preferred_holder,
+            (_, HolderForecast::Lives) => &write.preferred_holder,
             // A dead holder hands over to nobody.
-            (_, Holder::Dies { .. }) => &Set::Keep,
+            (_, HolderForecast::Dies { .. }) => &Set::Keep,
         };
         if let Set::To(name) = named {
             self.forecast.named = Some(name.clone());
@@ -239,7 +239,7 @@ impl World {
     fn ping(&mut self, candidate: &CandidateKey, ping_time: WireTime) {
         self.version = self.version.saturating_add(2);
         let sent = self.now.moment;
-        let is_dead = self.holder != Holder::Lives
+        let is_dead = self.holder != HolderForecast::Lives
             && self.lease.as_ref().and_then(|lease| lease.holder.as_deref()) == Some(&*candidate.name);
         let Some(record) = self.candidates.iter_mut().find(|record| record.key() == *candidate) else { return };
         record.ping_time = Some(ping_time);
@@ -263,7 +263,7 @@ impl World {
     /// Lets time pass until `moment`, or until the holder renews.
     fn advance(&mut self, moment: Moment) {
         let is_in_term = |lease: &&LeaseRecord| lease.holder.is_some() && !lease.is_grant() && !lease.is_native_grant();
-        let held = self.lease.as_ref().filter(is_in_term).filter(|_| self.holder == Holder::Lives);
+        let held = self.lease.as_ref().filter(is_in_term).filter(|_| self.holder == HolderForecast::Lives);
         let renewal = held.map(|lease| self.renewed_at.after(usual_interval(lease.declared_seconds())));
         let next = renewal.map_or(moment, |renewal| renewal.min(moment));
         let passed = next.since(self.now.moment).max(Duration::from_micros(1));

@@ -14,7 +14,7 @@ use hustings_client::api::ReadLease;
 use hustings_client::clock::{Clock as _, SystemClock};
 use kube::Api;
 
-pub use self::terms::{PastTerms, Source, TermRow};
+pub use self::terms::{PastTerms, TermRow, TermSource};
 use crate::access::Access;
 use crate::cluster::{Cluster, api_error};
 use crate::explain::READ_TIMEOUT;

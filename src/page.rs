@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::feed::Feed;
 pub use self::routes::Hosts;
-pub use self::view::{ActView, CandidateView, ControllerView, LeaseView, NextView, Problem, Severity, Span, SpanKind};
+pub use self::view::{
+    ActView, CandidateView, ControllerView, ElectionView, NextView, Problem, Severity, Span, SpanKind,
+};
 
 /// The page of one process. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +35,7 @@ impl Page {
     }
 
     /// Replaces the view of a Lease. Does nothing if the view is the same.
-    pub fn publish(&self, lease: &LeaseView) {
+    pub fn publish(&self, lease: &ElectionView) {
         self.0.put_lease((&lease.namespace, &lease.name), lease);
     }
 

@@ -25,7 +25,7 @@ pub(crate) enum Subject {
 }
 
 /// A rule of a Role.
-pub(crate) struct Rule {
+pub(crate) struct RoleRule {
     /// The API group; empty for the core group.
     group: &'static str,
     /// The resource, or `RESOURCE/SUBRESOURCE`.
@@ -33,7 +33,7 @@ pub(crate) struct Rule {
     verbs: &'static [&'static str],
 }
 
-impl Rule {
+impl RoleRule {
     pub(crate) const fn new(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Self {
         Self { group, resource, verbs }
     }
@@ -72,7 +72,7 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for RoleRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Pods and Nodes are in the core group, which has no name.
         let of = if self.group.is_empty() { "" } else { " of " };

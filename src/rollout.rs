@@ -17,7 +17,7 @@ use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::WireTime;
 
 pub use self::config::{Config, Order};
-pub use self::outcome::{Entry, Gap, Outcome, Term, What};
+pub use self::outcome::{Entry, Gap, UpgradeOutcome, UpgradeTerm, What};
 use self::upgrade::Upgrade;
 use crate::access::Access;
 use crate::cluster::Cluster;
@@ -49,9 +49,9 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     Ok(if leads && outcome.seconds.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn simulate(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Outcome, Hinted> {
+fn simulate(config: &Config, group: Option<Group>, wall: WireTime) -> Result<UpgradeOutcome, Hinted> {
     let outcome = upgrade::simulate(&upgrade(config, group, wall)?);
-    Ok(Outcome { lease: config.lease.clone(), ..outcome })
+    Ok(UpgradeOutcome { lease: config.lease.clone(), ..outcome })
 }
 
 /// Builds the upgrade from the configuration and from the group in the cluster.

@@ -41,14 +41,14 @@ use hustings_client::model::Cause;
 use self::admin::Admin;
 use self::children::{Children, Status};
 pub use self::command_term::CommandConfig;
-use self::command_term::{End, Runner};
+use self::command_term::{CommandEnd, Runner};
 use self::guardian::Guardian;
-use self::restart::{Backoff, Restart};
+use self::restart::{Restart, RestartBackoff};
 use self::validity_file::ValidityFile;
 use crate::access::Access;
 use crate::candidacy::{Candidacy, Connection};
 use crate::ops::http::ListenAddress;
-use crate::ops::logging::Log;
+use crate::ops::logging::ProcessLog;
 
 /// The exit code of a wrapper that ends because it lost its Lease. Shells, `sysexits.h` and container runtimes do not
 /// use this code.
@@ -68,7 +68,7 @@ pub struct Config {
     /// Where to serve health, metrics, `/isleader` and `/range`; `None` to serve nothing.
     pub admin_address: Option<ListenAddress>,
     /// The log of this process and of its guardian.
-    pub log: Log,
+    pub log: ProcessLog,
 }
 
 /// Everything that outlives a term.
@@ -77,7 +77,7 @@ struct Wrapper {
     connection: Connection,
     restart: Restart,
     exit_on_loss: bool,
-    log: Log,
+    log: ProcessLog,
     runner: Runner,
     admin: Option<Admin>,
 }
@@ -124,7 +124,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
 impl Wrapper {
     /// Stands for the Lease again and again, as long as the restart policy permits.
     async fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut backoff = Backoff::default();
+        let mut backoff = RestartBackoff::default();
         loop {
             match self.campaign().await? {
                 EndOfCandidacy::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
@@ -195,12 +195,12 @@ impl Wrapper {
             }
             let started = self.runner.clock.now();
             match self.runner.serve(guardian, leadership, &term).await? {
-                End::Exited(status) => {
+                CommandEnd::Exited(status) => {
                     return Ok(EndOfCandidacy::Exited(status, self.runner.clock.now().since(started)));
                 }
-                End::Stopped(status) => stopped = Some(status),
-                End::Lost if self.exit_on_loss => return Ok(EndOfCandidacy::Lost),
-                End::Lost => {}
+                CommandEnd::Stopped(status) => stopped = Some(status),
+                CommandEnd::Lost if self.exit_on_loss => return Ok(EndOfCandidacy::Lost),
+                CommandEnd::Lost => {}
             }
             stopped = stopped.filter(|_| self.runner.stop.token.is_cancelled());
         }

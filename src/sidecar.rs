@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::common::{Endpoints, Sidecar};
-pub use self::label::{Pod, PodLabel};
+pub use self::label::{OwnPod, PodLabel};
 use crate::access::Access;
 use crate::candidacy::Candidacy;
 use crate::ops;
@@ -52,7 +52,7 @@ pub struct Config {
     /// Where it serves health, metrics and `/isleader`.
     pub admin_address: ListenAddress,
     /// The label to keep on this pod while it leads, and the pod.
-    pub pod_label: Option<(PodLabel, Pod)>,
+    pub pod_label: Option<(PodLabel, OwnPod)>,
     /// When it stands for the Lease.
     pub stands: Stands,
     /// Whether the time range continues after its end.

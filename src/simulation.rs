@@ -81,13 +81,13 @@ enum SimulationEvent {
     /// An observation reaches the controller.
     Inform(election::Observation),
     /// A request of the controller reaches the server.
-    Carry(Sent),
+    Carry(ControllerRequest),
     /// The answer to a request reaches the controller.
-    Answer(Sent, Box<Reply>),
+    Answer(ControllerRequest, Box<Reply>),
 }
 
 /// A request that the controller has sent.
-struct Sent {
+struct ControllerRequest {
     request: Request,
     at: Moment,
     report: Option<election::Event>,
@@ -331,27 +331,27 @@ impl Simulation {
                     let report = if let election::Action::WriteLease { event, .. } = action { event } else { None };
                     let is_status =
                         matches!(request, Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. });
-                    self.send(Sent { request, at: now.moment, report, is_awaited: !is_status });
+                    self.send(ControllerRequest { request, at: now.moment, report, is_awaited: !is_status });
                 }
             }
         }
     }
 
-    fn send(&mut self, sent: Sent) {
+    fn send(&mut self, sent: ControllerRequest) {
         if let Some(controller) = &mut self.controller {
             controller.awaited = controller.awaited.saturating_add(usize::from(sent.is_awaited));
         }
         self.push(LATENCY, SimulationEvent::Carry(sent));
     }
 
-    fn carry(&mut self, sent: Sent) {
+    fn carry(&mut self, sent: ControllerRequest) {
         let reply = self.store.execute(&sent.request, self.now.wall);
         self.show_effect(&sent.request, &reply);
         self.push(LATENCY, SimulationEvent::Answer(sent, Box::new(reply)));
     }
 
-    fn answer(&mut self, sent: Sent, reply: Reply) {
-        let Sent { request, at, report, is_awaited } = sent;
+    fn answer(&mut self, sent: ControllerRequest, reply: Reply) {
+        let ControllerRequest { request, at, report, is_awaited } = sent;
         if let Some(report) = report.filter(|_| matches!(reply, Outcome::Landed(_))) {
             self.note(News::Report(report));
         }
@@ -360,7 +360,7 @@ impl Simulation {
         controller.awaited = controller.awaited.saturating_sub(usize::from(is_awaited));
         match observation {
             Ok(observation) => self.inform(observation),
-            Err(request) => self.send(Sent { request, at: self.now.moment, report: None, is_awaited }),
+            Err(request) => self.send(ControllerRequest { request, at: self.now.moment, report: None, is_awaited }),
         }
     }
 }
@@ -378,7 +378,7 @@ mod tests {
             let mut simulation = Simulation::new("l", Some(election::Config::default()), WireTime::from_micros(0));
             let event = election::Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 };
             let (request, at) = (Request::create_lease("l"), simulation.now.moment);
-            simulation.answer(Sent { request, at, report: Some(event.clone()), is_awaited: false }, reply);
+            simulation.answer(ControllerRequest { request, at, report: Some(event.clone()), is_awaited: false }, reply);
             let reported = simulation.take_news().into_iter().any(|(_, news)| news == News::Report(event.clone()));
             assert_eq!(reported, is_reported);
         }

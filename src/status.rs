@@ -20,7 +20,7 @@ mod watch;
 use std::process::ExitCode;
 
 pub(crate) use self::color::{color_of, color_of_candidate};
-pub use self::config::{Config, Output};
+pub use self::config::{Config, StatusOutput};
 pub(crate) use self::native::api_group;
 use self::output::Printer;
 pub(crate) use self::read::{NATIVES_NOT_SHOWN, list_candidates, read};
@@ -81,7 +81,7 @@ mod tests {
                 page["metadata"]["continue"] = if is_second { Value::Null } else { json!("more") };
                 request.path.contains("/leases?").then_some((code, page))
             });
-            let config = Config { lease: None, all_namespaces: false, watch: false, output: Output::Name };
+            let config = Config { lease: None, all_namespaces: false, watch: false, output: StatusOutput::Name };
             assert_eq!(print_once(&cluster, &config).await.unwrap(), expected, "{holders:?}");
         }
     }

@@ -12,14 +12,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Error};
 
-use super::config::{Config, End, Targets};
+use super::config::{ActExpiry, Config, Targets};
 use super::outcome::{Goal, wait};
-use super::plan::Request;
+use super::plan::ActRequest;
 use super::report::Report;
 use super::requests::{REFUSED, explain, refused, within};
-use super::scene::{Scene, candidates};
+use super::scene::{ActScene, candidates};
 use crate::cluster::{Cluster, scoped};
-use crate::forecast::{Holder, Objects, forecast};
+use crate::forecast::{HolderForecast, Objects, forecast};
 use crate::hint::Hinted;
 use crate::nearest;
 
@@ -49,7 +49,7 @@ struct WrittenAct {
 pub(super) async fn carry_out(
     cluster: &Cluster,
     targets: &Targets,
-    end: Option<End>,
+    end: Option<ActExpiry>,
     config: &Config,
     user: Option<&str>,
     reports: &mut Vec<Report>,
@@ -58,7 +58,7 @@ pub(super) async fn carry_out(
     let until = end.map(|end| end.at(SystemClock.both().wall)).transpose()?;
     let reason = config.reason.clone().unwrap_or_default();
     let exclusion = until.map(|until| Exclusion { until, reason });
-    let asked_by = Request { user, reason: config.reason.as_deref().filter(|_| end.is_none()) }.asked_by();
+    let asked_by = ActRequest { user, reason: config.reason.as_deref().filter(|_| end.is_none()) }.asked_by();
     let mut written = BTreeMap::new();
     for (namespace, found) in found {
         let cluster = Cluster { namespace, ..cluster.clone() };
@@ -245,7 +245,7 @@ async fn predict(
     exclusion: Option<&Exclusion>,
     wall: WireTime,
 ) -> anyhow::Result<Vec<String>> {
-    let mut scene = Scene::read(cluster, lease).await?;
+    let mut scene = ActScene::read(cluster, lease).await?;
     for candidate in &mut scene.candidates {
         if changed.iter().any(|other| other.record.key() == candidate.record.key()) {
             candidate.record.acts.exclude = exclusion.cloned().map(Annotation::Valid);
@@ -258,7 +258,7 @@ async fn predict(
         candidates: scene.candidates.iter().map(|candidate| &candidate.record).collect(),
         unchanged_for: Duration::ZERO,
     };
-    let forecast = forecast(objects, Holder::Lives, wall);
+    let forecast = forecast(objects, HolderForecast::Lives, wall);
     Ok(forecast.events.iter().map(ToString::to_string).collect())
 }
 

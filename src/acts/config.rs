@@ -38,7 +38,7 @@ pub enum Act {
         /// Which candidates.
         targets: Targets,
         /// When the exclusion ends; `None` to include the candidates.
-        end: Option<End>,
+        end: Option<ActExpiry>,
     },
 }
 
@@ -46,7 +46,7 @@ pub enum Act {
 #[derive(Clone, Debug)]
 pub enum LeaseAct {
     /// Pauses the elections.
-    Pause(Option<End>),
+    Pause(Option<ActExpiry>),
     /// Ends the pause.
     Resume,
     /// Moves the Lease to another candidate, once.
@@ -56,7 +56,7 @@ pub enum LeaseAct {
         /// Its name.
         candidate: String,
         /// When the pin ends.
-        end: End,
+        end: ActExpiry,
     },
     /// Ends the pin.
     Unpin,
@@ -64,7 +64,7 @@ pub enum LeaseAct {
 
 /// When an act ends.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub enum ActExpiry {
     /// After this duration.
     After(Duration),
     /// At this time.
@@ -82,7 +82,7 @@ pub struct Targets {
     pub all_namespaces: bool,
 }
 
-impl End {
+impl ActExpiry {
     /// The time at which the act ends, by the wall clock `now`.
     pub(super) fn at(self, now: WireTime) -> Result<WireTime, Hinted> {
         match self {
@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn an_end_that_has_passed_is_refused() {
         let now = WireTime::from_micros(1_000_000);
-        assert_eq!(End::After(Duration::from_secs(1)).at(now).unwrap(), WireTime::from_micros(2_000_000));
-        assert_eq!(End::At(WireTime::from_micros(1_000_001)).at(now).unwrap(), WireTime::from_micros(1_000_001));
-        for end in [End::After(Duration::ZERO), End::At(now)] {
+        assert_eq!(ActExpiry::After(Duration::from_secs(1)).at(now).unwrap(), WireTime::from_micros(2_000_000));
+        assert_eq!(ActExpiry::At(WireTime::from_micros(1_000_001)).at(now).unwrap(), WireTime::from_micros(1_000_001));
+        for end in [ActExpiry::After(Duration::ZERO), ActExpiry::At(now)] {
             assert_eq!(end.at(now).unwrap_err().exit_code(), Some(REFUSED));
         }
     }

@@ -10,10 +10,10 @@ use kube::api::{Patch, PatchParams};
 
 use super::config::{Config, LeaseAct};
 use super::outcome::{Goal, wait};
-use super::plan::{Plan, Request, plan, standing};
+use super::plan::{ActPlan, ActRequest, plan, standing};
 use super::report::Report;
 use super::requests::{explain, within};
-use super::scene::Scene;
+use super::scene::ActScene;
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
 
@@ -28,11 +28,12 @@ pub(super) async fn carry_out(
     user: Option<&str>,
 ) -> anyhow::Result<Report> {
     let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-    let mut scene = Scene::read(cluster, lease).await?;
+    let mut scene = ActScene::read(cluster, lease).await?;
     let first = scene.lease.record.clone();
-    let request = Request { user, reason: config.reason.as_deref() };
+    let request = ActRequest { user, reason: config.reason.as_deref() };
     for _ in 0..ATTEMPTS {
-        let Plan { write, forecast, sentence, until, replaces } = plan(&scene, act, request, SystemClock.both().wall)?;
+        let ActPlan { write, forecast, sentence, until, replaces } =
+            plan(&scene, act, request, SystemClock.both().wall)?;
         let mut report = Report {
             namespace: cluster.namespace.clone(),
             lease: lease.to_owned(),
@@ -59,7 +60,7 @@ pub(super) async fn carry_out(
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(explain(cluster, "cannot write the Lease", error)),
         }
-        scene = Scene::read(cluster, lease).await?;
+        scene = ActScene::read(cluster, lease).await?;
         if acts(&scene.lease.record) != acts(&first) {
             let now = standing(&scene.lease.record);
             return Err(Hinted::new(
@@ -99,7 +100,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::acts::config::{Act, End};
+    use crate::acts::config::{Act, ActExpiry};
     use crate::cluster::testing::{Sent, cluster, failure, list};
     use crate::output::Output;
 
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn each_act_waits_for_its_own_effect() {
         let before = LeaseRecord { holder: Some("a".to_owned()), ..LeaseRecord::default() };
-        let end = End::After(std::time::Duration::from_secs(1));
+        let end = ActExpiry::After(std::time::Duration::from_secs(1));
         for (act, expected) in [
             (LeaseAct::Pause(None), "NoRequest"),
             (LeaseAct::Resume, "Written"),

@@ -35,7 +35,7 @@ pub(super) enum Goal {
 
 /// The outcome of an act, with a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ActOutcome {
     /// The act has taken effect.
     Happened(String),
     /// The act will not take effect.
@@ -44,16 +44,16 @@ pub(super) enum Outcome {
 
 impl Goal {
     /// Judges this version of the Lease; `None` if the goal may still be reached.
-    fn judge(&self, lease: &ReadLease) -> Option<Outcome> {
+    fn judge(&self, lease: &ReadLease) -> Option<ActOutcome> {
         let record = &lease.record;
         let holder = record.holder.as_deref();
         let leader = holder.filter(|_| !record.is_open() && !record.is_native_grant());
-        let leads = |name: &str| Some(Outcome::Happened(format!("{name} leads")));
+        let leads = |name: &str| Some(ActOutcome::Happened(format!("{name} leads")));
         match self {
-            Self::Written => Some(Outcome::Happened("done".to_owned())),
+            Self::Written => Some(ActOutcome::Happened("done".to_owned())),
             Self::NoRequest => {
                 record.preferred_holder.is_none().then(|| {
-                    Outcome::Happened(holder.map_or_else(
+                    ActOutcome::Happened(holder.map_or_else(
                         || "the Lease has no holder".to_owned(),
                         |name| format!("{name} stays the holder"),
                     ))
@@ -63,7 +63,7 @@ impl Goal {
                 (Some(candidate), Some(leader)) if candidate == leader => leads(leader),
                 (None, Some(leader)) if former.as_deref() != Some(leader) => leads(leader),
                 (_, Some(leader)) if *once && former.as_deref() != Some(leader) => {
-                    Some(Outcome::Failed(format!("{leader} leads instead")))
+                    Some(ActOutcome::Failed(format!("{leader} leads instead")))
                 }
                 // The controller withdrew the transfer: neither the act nor a preferred holder is left.
                 _ if *once
@@ -71,12 +71,12 @@ impl Goal {
                     && record.preferred_holder.is_none()
                     && holder == former.as_deref() =>
                 {
-                    Some(Outcome::Failed(lease.reason().unwrap_or("the transfer was withdrawn").to_owned()))
+                    Some(ActOutcome::Failed(lease.reason().unwrap_or("the transfer was withdrawn").to_owned()))
                 }
                 _ => None,
             },
             Self::LeadsNot(excluded) => match (holder, leader) {
-                (None, _) => Some(Outcome::Happened("the Lease has no holder".to_owned())),
+                (None, _) => Some(ActOutcome::Happened("the Lease has no holder".to_owned())),
                 (_, Some(leader)) if !excluded.contains(leader) => leads(leader),
                 _ => None,
             },
@@ -97,10 +97,10 @@ pub(super) async fn wait(
     let mut newest = written;
     let outcome = tokio::time::timeout(timeout, follow(leases, &mut newest, goal)).await;
     report.holder.clone_from(&newest.record.holder);
-    report.happened = Some(matches!(outcome, Ok(Outcome::Happened(_))));
+    report.happened = Some(matches!(outcome, Ok(ActOutcome::Happened(_))));
     report.seconds = Some(sent.elapsed().as_secs_f64());
     report.outcome = Some(match outcome {
-        Ok(Outcome::Happened(text) | Outcome::Failed(text)) => text,
+        Ok(ActOutcome::Happened(text) | ActOutcome::Failed(text)) => text,
         Err(_) => {
             let holder = newest.record.holder.as_deref().unwrap_or("no process");
             format!(
@@ -110,7 +110,7 @@ pub(super) async fn wait(
     });
 }
 
-async fn follow(leases: &Api<ReadLease>, newest: &mut ReadLease, goal: &Goal) -> Outcome {
+async fn follow(leases: &Api<ReadLease>, newest: &mut ReadLease, goal: &Goal) -> ActOutcome {
     let name = newest.metadata.name.clone().unwrap_or_default();
     let params = WatchParams::default().fields(&format!("metadata.name={name}"));
     loop {
@@ -150,12 +150,12 @@ mod tests {
         }))
     }
 
-    fn happened(text: &str) -> Outcome {
-        Outcome::Happened(text.to_owned())
+    fn happened(text: &str) -> ActOutcome {
+        ActOutcome::Happened(text.to_owned())
     }
 
-    fn failed(text: &str) -> Outcome {
-        Outcome::Failed(text.to_owned())
+    fn failed(text: &str) -> ActOutcome {
+        ActOutcome::Failed(text.to_owned())
     }
 
     #[test]

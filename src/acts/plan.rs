@@ -8,15 +8,15 @@ use hustings_core::model::{Cause, Hold, LeaseRecord, LeaseWrite, Pin, Purpose, S
 
 use super::config::LeaseAct;
 use super::requests::refused;
-use super::scene::Scene;
-use crate::forecast::{Forecast, Holder, Objects, forecast};
+use super::scene::ActScene;
+use crate::forecast::{Forecast, HolderForecast, Objects, forecast};
 use crate::hint::Hinted;
 use crate::nearest;
 use crate::terminal::visible;
 
 /// The write of an act.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct ActPlan {
     pub(super) write: LeaseWrite,
     /// What the controller would do after the write.
     pub(super) forecast: Forecast,
@@ -30,12 +30,12 @@ pub(super) struct Plan {
 
 /// Who asks, and why.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct ActRequest<'a> {
     pub(super) user: Option<&'a str>,
     pub(super) reason: Option<&'a str>,
 }
 
-impl Request<'_> {
+impl ActRequest<'_> {
     /// The text of `hustings.io/asked-by`.
     pub(super) fn asked_by(self) -> Option<String> {
         match (self.user, self.reason) {
@@ -54,11 +54,16 @@ impl Request<'_> {
 ///
 /// # Errors
 /// Returns why the act makes no sense now, with a hint about what to do instead.
-pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: WireTime) -> Result<Plan, Hinted> {
+pub(super) fn plan(
+    scene: &ActScene,
+    act: &LeaseAct,
+    request: ActRequest<'_>,
+    wall: WireTime,
+) -> Result<ActPlan, Hinted> {
     let record = &scene.lease.record;
     let blank = LeaseWrite { enrol: false, ..LeaseWrite::new(Purpose::Act, record) };
-    let named = |reason: Option<&str>| Request { reason, ..request }.asked_by();
-    let mut write = LeaseWrite { asked_by: Request::set(named(request.reason), record), ..blank };
+    let named = |reason: Option<&str>| ActRequest { reason, ..request }.asked_by();
+    let mut write = LeaseWrite { asked_by: ActRequest::set(named(request.reason), record), ..blank };
     let mut until = None;
     let sentence = match act {
         LeaseAct::Pause(end) => {
@@ -68,7 +73,7 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
             write.hold = Set::To(text.clone());
             write.hold_until = until.map_or_else(|| Set::remove_if(record.acts.hold_until.is_some()), Set::To);
             // The hold itself contains the reason.
-            write.asked_by = Request::set(named(None), record);
+            write.asked_by = ActRequest::set(named(None), record);
             format!("elections are paused{}: {text}", until_text(until))
         }
         LeaseAct::Resume => {
@@ -119,11 +124,11 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
     let key = (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
     let candidates = scene.candidates.iter().map(|candidate| &candidate.record).collect();
     let objects = Objects { key, lease: Some(&after), candidates, unchanged_for: Duration::ZERO };
-    let forecast = forecast(objects, Holder::Lives, wall);
+    let forecast = forecast(objects, HolderForecast::Lives, wall);
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));
     }
-    Ok(Plan { write, forecast, sentence, until, replaces: replaced(record, act) })
+    Ok(ActPlan { write, forecast, sentence, until, replaces: replaced(record, act) })
 }
 
 /// Describes the acts in force on a Lease. The command prints them if another administrator was faster.
@@ -153,11 +158,11 @@ fn until_text(until: Option<WireTime>) -> String {
     until.map_or_else(String::new, |until| format!(" until {until}"))
 }
 
-fn pause_text(request: Request<'_>) -> Result<String, Hinted> {
+fn pause_text(request: ActRequest<'_>) -> Result<String, Hinted> {
     let text = match request {
-        Request { reason: Some(reason), .. } => reason.to_owned(),
-        Request { user: Some(user), .. } => format!("paused by {user}"),
-        Request { .. } => "paused".to_owned(),
+        ActRequest { reason: Some(reason), .. } => reason.to_owned(),
+        ActRequest { user: Some(user), .. } => format!("paused by {user}"),
+        ActRequest { .. } => "paused".to_owned(),
     };
     match Hold::read(Some(&text)) {
         Some(Hold::Pause(_)) => Ok(text),
@@ -165,7 +170,7 @@ fn pause_text(request: Request<'_>) -> Result<String, Hinted> {
     }
 }
 
-fn check_pause(scene: &Scene, until: Option<WireTime>) -> Result<(), Hinted> {
+fn check_pause(scene: &ActScene, until: Option<WireTime>) -> Result<(), Hinted> {
     let record = &scene.lease.record;
     if scene.is_direct() && until.is_some() {
         return Err(refused(
@@ -195,7 +200,7 @@ fn check_resume(record: &LeaseRecord) -> Result<(), Hinted> {
     }
 }
 
-fn check_has_candidates(scene: &Scene, act: &str) -> Result<(), Hinted> {
+fn check_has_candidates(scene: &ActScene, act: &str) -> Result<(), Hinted> {
     if !scene.candidates.is_empty() {
         return Ok(());
     }
@@ -209,7 +214,7 @@ fn check_has_candidates(scene: &Scene, act: &str) -> Result<(), Hinted> {
     ))
 }
 
-fn check_direct_transfer<'a>(scene: &Scene, to: &'a Transfer) -> Result<&'a str, Hinted> {
+fn check_direct_transfer<'a>(scene: &ActScene, to: &'a Transfer) -> Result<&'a str, Hinted> {
     let record = &scene.lease.record;
     let Transfer::To(name) = to else {
         return Err(refused(
@@ -232,7 +237,7 @@ fn check_direct_transfer<'a>(scene: &Scene, to: &'a Transfer) -> Result<&'a str,
     Ok(name)
 }
 
-fn find<'a>(scene: &'a Scene, name: &str) -> Result<&'a ReadCandidate, Hinted> {
+fn find<'a>(scene: &'a ActScene, name: &str) -> Result<&'a ReadCandidate, Hinted> {
     if let Some(candidate) = scene.candidate(name) {
         return Ok(candidate);
     }

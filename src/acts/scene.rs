@@ -9,7 +9,7 @@ use crate::status::list_candidates;
 
 /// A Lease, its candidates, and the other candidates of its namespace.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub(super) struct ActScene {
     pub(super) lease: ReadLease,
     /// Its candidates of both APIs.
     pub(super) candidates: Vec<ReadCandidate>,
@@ -17,7 +17,7 @@ pub(super) struct Scene {
     pub(super) elsewhere: Vec<ReadCandidate>,
 }
 
-impl Scene {
+impl ActScene {
     /// Reads the Lease and all candidates of its namespace.
     pub(super) async fn read(cluster: &Cluster, lease: &str) -> anyhow::Result<Self> {
         let all = candidates(cluster).await?;

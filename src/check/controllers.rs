@@ -12,7 +12,7 @@ use super::limit::TIMEOUT;
 use super::report::Finding;
 use super::{crd, own_lease};
 use crate::cluster::{api_error, limited, scoped};
-use crate::controller::{self, Config, Missing, Native, OWN_LEASE, Purpose, Requirements};
+use crate::controller::{self, Config, Missing, Native, OWN_LEASE, PermissionPurpose, Requirements};
 use crate::reviews::Subject;
 
 pub(super) async fn check(
@@ -131,10 +131,10 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
         let hint = "upgrade the release with the same values, so that the chart adds the rules";
         Finding::fail(check, format!("the controllers lack permissions for {what}: {}", grants.join("; ")), hint)
     };
-    let mut findings = vec![finding("permissions", "elections", Purpose::Elections)];
+    let mut findings = vec![finding("permissions", "elections", PermissionPurpose::Elections)];
     if config.native != Native::Off {
         findings.push(match NativeVersion::discover(client).await {
-            Ok(Some(_)) => finding("native", "native candidates", Purpose::Native),
+            Ok(Some(_)) => finding("native", "native candidates", PermissionPurpose::Native),
             Ok(None) => Finding::warn(
                 "native",
                 "native.enabled is on, but the API server serves no leasecandidates.coordination.k8s.io",
@@ -145,12 +145,12 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
     }
     // The flag for nodes needs the one for Pods.
     if config.evidence.pods {
-        findings.push(finding("evidence", "evidence", Purpose::Evidence));
+        findings.push(finding("evidence", "evidence", PermissionPurpose::Evidence));
     }
     findings
 }
 
-fn grants(missing: &[Missing], purpose: Purpose) -> Vec<&str> {
+fn grants(missing: &[Missing], purpose: PermissionPurpose) -> Vec<&str> {
     missing.iter().filter(|missing| missing.purpose == purpose).map(|missing| missing.grant.as_str()).collect()
 }
 

@@ -2,14 +2,14 @@
 
 use super::report::Finding;
 use crate::cluster::Cluster;
-use crate::status::{self, LeaseRow, LeaseState, Output};
+use crate::status::{self, LeaseRow, LeaseState, StatusOutput};
 
 /// The most Leases or candidates that a finding names.
 const MAX_NAMED: usize = 5;
 
 pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>) -> Vec<Finding> {
     let config =
-        status::Config { lease: None, all_namespaces: namespace.is_none(), watch: false, output: Output::Json };
+        status::Config { lease: None, all_namespaces: namespace.is_none(), watch: false, output: StatusOutput::Json };
     match status::read(cluster, &config).await {
         Ok(rows) => vec![leases(&rows), candidates(&rows)],
         Err(error) => vec![Finding::unknown("leases", format!("{error:#}"))],

@@ -2,26 +2,28 @@
 
 use super::report::Finding;
 use crate::cluster::Cluster;
-use crate::reviews::{Rule, Subject};
+use crate::reviews::{RoleRule, Subject};
 
 const CHECK: &str = "rights";
 
 /// What `hustings status` reads.
-const TO_SEE: [Rule; 2] =
-    [Rule::new("coordination.k8s.io", "leases", &["list"]), Rule::new("hustings.io", "leasecandidates", &["list"])];
+const TO_SEE: [RoleRule; 2] = [
+    RoleRule::new("coordination.k8s.io", "leases", &["list"]),
+    RoleRule::new("hustings.io", "leasecandidates", &["list"]),
+];
 
 /// The rules of the ClusterRole `hustings-candidate`.
-const TO_STAND: [Rule; 2] = [
-    Rule::new("hustings.io", "leasecandidates", &["get", "list", "watch", "create", "patch", "delete"]),
-    Rule::new("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
+const TO_STAND: [RoleRule; 2] = [
+    RoleRule::new("hustings.io", "leasecandidates", &["get", "list", "watch", "create", "patch", "delete"]),
+    RoleRule::new("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
 ];
 
 /// The objects that the chart creates outside its namespace. For those inside it, Helm itself reports a missing
 /// permission.
-const TO_INSTALL: [Rule; 3] = [
-    Rule::new("apiextensions.k8s.io", "customresourcedefinitions", &["create"]),
-    Rule::new("rbac.authorization.k8s.io", "clusterroles", &["create"]),
-    Rule::new("rbac.authorization.k8s.io", "clusterrolebindings", &["create"]),
+const TO_INSTALL: [RoleRule; 3] = [
+    RoleRule::new("apiextensions.k8s.io", "customresourcedefinitions", &["create"]),
+    RoleRule::new("rbac.authorization.k8s.io", "clusterroles", &["create"]),
+    RoleRule::new("rbac.authorization.k8s.io", "clusterrolebindings", &["create"]),
 ];
 
 pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>, is_installed: bool) -> Vec<Finding> {
@@ -40,7 +42,13 @@ pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>, is_install
     findings
 }
 
-async fn finding(cluster: &Cluster, activity: &str, rules: &[Rule], namespace: Option<&str>, hint: &str) -> Finding {
+async fn finding(
+    cluster: &Cluster,
+    activity: &str,
+    rules: &[RoleRule],
+    namespace: Option<&str>,
+    hint: &str,
+) -> Finding {
     match missing(cluster, rules, namespace).await {
         Ok(missing) if missing.is_empty() => Finding::ok(CHECK, format!("you may {activity}")),
         Ok(missing) => Finding::warn(CHECK, format!("you may not {activity}: it needs {}", missing.join("; ")), hint),
@@ -49,7 +57,7 @@ async fn finding(cluster: &Cluster, activity: &str, rules: &[Rule], namespace: O
 }
 
 /// Returns the missing verbs, in the terms of a Role.
-async fn missing(cluster: &Cluster, rules: &[Rule], namespace: Option<&str>) -> Result<Vec<String>, String> {
+async fn missing(cluster: &Cluster, rules: &[RoleRule], namespace: Option<&str>) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
     for rule in rules {
         let verbs = rule.missing(&cluster.leases, &Subject::Own, namespace, None).await?;

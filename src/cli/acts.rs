@@ -7,7 +7,7 @@ use hustings_core::model::{Transfer, WireTime};
 
 use super::mistakes::Mistakes;
 use super::parsers::{object_name, one_of, value};
-use crate::acts::{Act, Config, End, LeaseAct, Targets};
+use crate::acts::{Act, ActExpiry, Config, LeaseAct, Targets};
 use crate::duration;
 use crate::output::Output;
 
@@ -129,14 +129,14 @@ impl ActFlags {
 }
 
 impl EndFlags {
-    fn read(&self, mistakes: &mut Mistakes) -> Option<End> {
+    fn read(&self, mistakes: &mut Mistakes) -> Option<ActExpiry> {
         if self.duration.is_some() && self.until.is_some() {
             mistakes.add("--for", "excludes --until: use one of the two");
         }
-        self.duration.map(End::After).or(self.until.map(End::At))
+        self.duration.map(ActExpiry::After).or(self.until.map(ActExpiry::At))
     }
 
-    fn required(&self, mistakes: &mut Mistakes) -> Option<End> {
+    fn required(&self, mistakes: &mut Mistakes) -> Option<ActExpiry> {
         let end = self.read(mistakes);
         if end.is_none() {
             mistakes.add("--for", "every act has an end: use a duration such as 30m, or --until");
@@ -178,7 +178,7 @@ impl PinFlags {
 
 impl TargetFlags {
     /// The configuration: an exclusion until `end`; without an end, the end of the exclusion.
-    pub fn read(self, end: Option<End>, mistakes: &mut Mistakes) -> Option<Config> {
+    pub fn read(self, end: Option<ActExpiry>, mistakes: &mut Mistakes) -> Option<Config> {
         let Self { candidates: names, node, all_namespaces, act } = self;
         if names.is_empty() == node.is_none() {
             mistakes.add("CANDIDATE", "name candidates, or all of a node by --node, but not both");
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(all.reason.as_deref(), Some("works"));
         let waits = read("hustings exclude --node n1 -A --for 1h --wait").unwrap();
         assert_eq!(waits.wait, Some(Duration::from_mins(1)));
-        let Act::Candidates { targets, end: Some(End::After(end)) } = waits.act else { panic!("{waits:?}") };
+        let Act::Candidates { targets, end: Some(ActExpiry::After(end)) } = waits.act else { panic!("{waits:?}") };
         assert_eq!((targets.node.as_deref(), targets.all_namespaces, end), (Some("n1"), true, Duration::from_hours(1)));
     }
 }

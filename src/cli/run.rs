@@ -13,7 +13,7 @@ use super::timing::valid;
 use super::{CandidacyFlags, Mistakes};
 use crate::duration;
 use crate::ops::http::ListenAddress;
-use crate::ops::logging::Log;
+use crate::ops::logging::ProcessLog;
 use crate::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
 use crate::run::restart::Restart;
 use crate::run::signals::stop_signal;
@@ -83,7 +83,7 @@ pub struct GuardianFlags {
 
 impl RunFlags {
     /// The configuration; `None` after a mistake.
-    pub fn read(self, log: Log, mistakes: &mut Mistakes) -> Option<Config> {
+    pub fn read(self, log: ProcessLog, mistakes: &mut Mistakes) -> Option<Config> {
         let Self { candidacy, stop_signal, stop_grace, lost_grace, restart, exit_on_loss, admin_address, command } =
             self;
         let candidacy = candidacy.read(mistakes);

@@ -12,7 +12,7 @@ use super::{CandidacyFlags, Mistakes};
 use crate::duration;
 use crate::environment::variable;
 use crate::ops::http::ListenAddress;
-use crate::sidecar::{Config, Pod, PodLabel, Stands};
+use crate::sidecar::{Config, OwnPod, PodLabel, Stands};
 
 /// The longest `--handover-delay`. Together with the other steps at the end of a term, it is shorter than the stop
 /// grace.
@@ -96,12 +96,12 @@ fn fail_open(text: &str) -> Result<FailOpen, String> {
 }
 
 /// The pod of this process, from the downward API.
-fn pod(variable: impl Fn(&str) -> Option<String>) -> Result<Pod, String> {
+fn pod(variable: impl Fn(&str) -> Option<String>) -> Result<OwnPod, String> {
     let needed = |name: &str| {
         variable(name).ok_or_else(|| format!("needs {name} in the environment: set it by the downward API"))
     };
     let uid = variable("POD_UID").filter(|uid| !is_static_pod_uid(uid));
-    Ok(Pod { name: needed("POD_NAME")?, namespace: needed("POD_NAMESPACE")?, uid })
+    Ok(OwnPod { name: needed("POD_NAME")?, namespace: needed("POD_NAMESPACE")?, uid })
 }
 
 #[cfg(test)]

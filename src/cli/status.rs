@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::mistakes::Mistakes;
 use super::parsers::{object_name, one_of, value};
-use crate::status::{Config, Output};
+use crate::status::{Config, StatusOutput};
 
 /// The flags of `hustings status`.
 #[derive(Args, Clone, Debug)]
@@ -20,22 +20,22 @@ pub struct StatusFlags {
     pub watch: bool,
     /// The output format: table, wide, json, yaml or name
     #[arg(long, short, value_name = "FORM", default_value = "table", value_parser = one_of("an output format", &OUTPUTS))]
-    pub output: Output,
+    pub output: StatusOutput,
 }
 
-const OUTPUTS: [(&str, Output); 5] = [
-    ("table", Output::Table),
-    ("wide", Output::Wide),
-    ("json", Output::Json),
-    ("yaml", Output::Yaml),
-    ("name", Output::Name),
+const OUTPUTS: [(&str, StatusOutput); 5] = [
+    ("table", StatusOutput::Table),
+    ("wide", StatusOutput::Wide),
+    ("json", StatusOutput::Json),
+    ("yaml", StatusOutput::Yaml),
+    ("name", StatusOutput::Name),
 ];
 
 impl StatusFlags {
     /// The configuration.
     pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
         let Self { lease, all_namespaces, watch, output } = self;
-        if watch && output == Output::Name {
+        if watch && output == StatusOutput::Name {
             mistakes.add("--output", "name cannot show a change: use table, wide, json or yaml with --watch");
         }
         Some(Config { lease, all_namespaces, watch, output })

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 
 use crate::ops::health::Health;
 use crate::ops::http::ListenAddress;
-use crate::ops::metrics::Metrics;
+use crate::ops::metrics::ControllerMetrics;
 use crate::page::Page;
 
 /// The name of the controllers' own Lease, unless a flag gives another.
@@ -97,7 +97,7 @@ pub struct Surroundings {
     /// The checks of this controller.
     pub health: Health,
     /// The metrics of this controller.
-    pub metrics: Metrics,
+    pub metrics: ControllerMetrics,
     /// The page of this controller, if it has one.
     pub page: Option<Page>,
 }

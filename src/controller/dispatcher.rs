@@ -27,16 +27,16 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use self::publication::Publication;
-use super::elected_lease::{Change, ElectedLease, Plan};
-use super::events::Publisher;
+use super::elected_lease::{Change, ElectedLease, LeasePlan};
+use super::events::EventPublisher;
 use super::execute::Executor;
 use super::key::{LeaseKey, MemberKey};
-use super::leading::Leading;
+use super::leading::Electing;
 use super::queue::Queue;
 use super::statuses::Statuses;
 use super::watched::{Scope, WatchEvent, WatchedCandidate};
 use crate::ops::health::{Check, Health};
-use crate::ops::metrics::{Metrics, Resource};
+use crate::ops::metrics::{ControllerMetrics, Resource};
 use crate::page::Page;
 
 /// The shortest pause before the next decision about a Lease. It prevents a busy loop when a deadline has passed.
@@ -54,16 +54,16 @@ pub(super) struct Parts {
     /// The clocks.
     pub(super) clock: Arc<dyn Clock>,
     /// Reports whether this process leads.
-    pub(super) leading: Leading,
+    pub(super) leading: Electing,
     /// Whether this process may elect native candidates; `None` if it does not watch them. Another controller may elect
     /// them instead.
     pub(super) native: Option<watch::Receiver<bool>>,
     /// Carries out decisions.
     pub(super) executor: Executor,
     /// Publishes events.
-    pub(super) publisher: Publisher,
+    pub(super) publisher: EventPublisher,
     /// The controller's metrics.
-    pub(super) metrics: Metrics,
+    pub(super) metrics: ControllerMetrics,
     /// Receives the heartbeats.
     pub(super) health: Health,
     /// The name of this controller and its page, if it has one.
@@ -278,7 +278,7 @@ impl Dispatcher {
             return;
         };
         self.note_change(&key);
-        let Plan { actions, current, statuses } = plan;
+        let LeasePlan { actions, current, statuses } = plan;
         for status in statuses {
             self.statuses.submit(status);
         }

@@ -20,11 +20,11 @@ use hustings_core::model::{
 };
 
 use self::problems::Facts;
-use self::timeline::{Cause, Term, Timeline};
+use self::timeline::{GapCause, HolderTerm, Timeline};
 use super::key::LeaseKey;
-use crate::forecast::{Holder, Objects, forecast};
+use crate::forecast::{HolderForecast, Objects, forecast};
 use crate::order::place;
-use crate::page::{ActView, CandidateView, LeaseView, NextView, Problem};
+use crate::page::{ActView, CandidateView, ElectionView, NextView, Problem};
 use crate::terminal::visible;
 
 /// The state that the view needs in addition to the election itself.
@@ -101,7 +101,7 @@ impl Display {
                 self.timeline.vacate(now.wall, before.map_or(Unheld::New.into(), |before| replacement(before, record)));
             }
             Some(holder) => {
-                let term = Term { holder: holder.clone(), number: record.transitions, token: record.token };
+                let term = HolderTerm { holder: holder.clone(), number: record.transitions, token: record.token };
                 self.timeline.hold(term, now.wall, record.acquire_time);
             }
         }
@@ -122,7 +122,7 @@ impl Display {
                 };
                 self.timeline.vacate(at, (*cause).into());
             }
-            LeaseVerdict::OnHold { since, .. } => self.timeline.vacate(wall(*since, now), Cause::OnHold),
+            LeaseVerdict::OnHold { since, .. } => self.timeline.vacate(wall(*since, now), GapCause::OnHold),
             LeaseVerdict::OutOfBounds
             | LeaseVerdict::Unread
             | LeaseVerdict::Held { .. }
@@ -162,7 +162,7 @@ impl Display {
     }
 
     /// Makes the view of this Lease; `None` if the last view is still current.
-    pub(super) fn view(&mut self, key: &LeaseKey, now: Now, election: &Election) -> Option<LeaseView> {
+    pub(super) fn view(&mut self, key: &LeaseKey, now: Now, election: &Election) -> Option<ElectionView> {
         if !self.may_differ(now, election) {
             return None;
         }
@@ -175,7 +175,7 @@ impl Display {
         Some(view)
     }
 
-    fn new_view(&self, key: &LeaseKey, now: Now, election: &Election) -> LeaseView {
+    fn new_view(&self, key: &LeaseKey, now: Now, election: &Election) -> ElectionView {
         let record = election.lease().map(Observed::record);
         let candidates: Vec<_> = self.candidates.iter().map(|verdict| self.candidate(verdict, election)).collect();
         let next = self.next();
@@ -196,7 +196,7 @@ impl Display {
             LeaseVerdict::Unheld { .. } | LeaseVerdict::NoLiveCandidate { .. } | LeaseVerdict::OnHold { .. }
         );
         let holder = record.filter(|_| holds).and_then(|record| record.holder.as_deref());
-        LeaseView {
+        ElectionView {
             namespace: key.namespace().to_string(),
             name: key.name().to_string(),
             state: words::state(&self.lease),
@@ -248,7 +248,7 @@ impl Display {
         });
         let records: Vec<_> = records.collect();
         let has_holder = lease.is_some_and(|record| record.holder.is_some());
-        let holder = if has_holder { Holder::Dies { pod: None } } else { Holder::Lives };
+        let holder = if has_holder { HolderForecast::Dies { pod: None } } else { HolderForecast::Lives };
         let candidates = records.iter().collect();
         let objects = Objects { key: election.key(), lease, candidates, unchanged_for: Duration::ZERO };
         forecast(objects, holder, wall).named
@@ -314,13 +314,13 @@ fn is_renewal(before: &LeaseRecord, record: &LeaseRecord) -> bool {
 }
 
 /// How a grant came about.
-fn replacement(before: &LeaseRecord, grant: &LeaseRecord) -> Cause {
+fn replacement(before: &LeaseRecord, grant: &LeaseRecord) -> GapCause {
     match &before.holder {
         None => Unheld::New.into(),
-        Some(_) if before.leaving => Cause::HandedOver,
+        Some(_) if before.leaving => GapCause::HandedOver,
         Some(_) => {
             let preferred = [&before.preferred_holder, &before.native.preferred_holder];
-            if preferred.contains(&&grant.holder) { Cause::HandedOver } else { Cause::Replaced }
+            if preferred.contains(&&grant.holder) { GapCause::HandedOver } else { GapCause::Replaced }
         }
     }
 }

@@ -15,8 +15,8 @@ use super::display::Display;
 use super::key::LeaseKey;
 use super::status::{StatusWrite, Transitions};
 use super::watched::WatchedCandidate;
-use crate::ops::metrics::{ElectionResult, Kind, LeaseSample, LeaseState, Metrics, UnheldCause};
-use crate::page::LeaseView;
+use crate::ops::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, UnheldCause};
+use crate::page::ElectionView;
 
 /// One Lease and its candidates.
 pub(super) struct ElectedLease {
@@ -35,7 +35,7 @@ pub(super) struct ElectedLease {
 }
 
 /// What to do about a Lease.
-pub(super) struct Plan {
+pub(super) struct LeasePlan {
     /// The actions to carry out before the next decision.
     pub(super) actions: Vec<Action>,
     /// The version of the Lease that the decision is based on.
@@ -92,7 +92,12 @@ impl ElectedLease {
 
     /// Observes a version of a candidate, from a watch. Every controller observes each answer to a ping. Only the
     /// leading controller passes `metrics`, so that the metrics count the answer once.
-    pub(super) fn observe_candidate(&mut self, now: Now, candidate: WatchedCandidate, metrics: Option<&Metrics>) {
+    pub(super) fn observe_candidate(
+        &mut self,
+        now: Now,
+        candidate: WatchedCandidate,
+        metrics: Option<&ControllerMetrics>,
+    ) {
         let WatchedCandidate { record, transitions } = candidate;
         let previous = self.candidates.entry(record.key()).or_default();
         if let Some(metrics) = metrics.filter(|_| previous.acks(&record)) {
@@ -112,7 +117,12 @@ impl ElectedLease {
     }
 
     /// Observes anything else. Only the leading controller passes `metrics`, as for [`Self::observe_candidate`].
-    pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: Option<&Metrics>) -> Change {
+    pub(super) fn observe(
+        &mut self,
+        now: Now,
+        observation: Observation,
+        metrics: Option<&ControllerMetrics>,
+    ) -> Change {
         if let Observation::CandidateMissing { candidate, .. } = &observation {
             self.candidates.remove(candidate);
         }
@@ -140,7 +150,7 @@ impl ElectedLease {
     }
 
     /// Decides what to do about the Lease. If the plan has no actions, the next decision is due at the returned moment.
-    pub(super) fn decide(&mut self, now: Now, metrics: &Metrics) -> (Plan, Moment) {
+    pub(super) fn decide(&mut self, now: Now, metrics: &ControllerMetrics) -> (LeasePlan, Moment) {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
@@ -168,7 +178,7 @@ impl ElectedLease {
 
     /// Makes the view of this Lease for the page; `None` if there is no page, or if the last view is still current.
     /// Unless this controller `decides` about the Lease, the view shows a decision that nobody carries out.
-    pub(super) fn view(&mut self, now: Now, decides: bool) -> Option<LeaseView> {
+    pub(super) fn view(&mut self, now: Now, decides: bool) -> Option<ElectionView> {
         let display = self.display.as_mut()?;
         if !decides {
             display.judge_copy(now, &self.election);
@@ -213,8 +223,8 @@ impl ElectedLease {
     }
 
     /// A plan that contains only a live read of the Lease.
-    pub(super) fn plan_read(&self) -> Plan {
-        Plan { actions: vec![Action::ReadLease], current: self.record().cloned(), statuses: Vec::new() }
+    pub(super) fn plan_read(&self) -> LeasePlan {
+        LeasePlan { actions: vec![Action::ReadLease], current: self.record().cloned(), statuses: Vec::new() }
     }
 
     /// The state of the Lease at the last decision.
@@ -263,7 +273,7 @@ impl ElectedLease {
         })
     }
 
-    fn plan(&self, decided: Vec<Action>) -> Plan {
+    fn plan(&self, decided: Vec<Action>) -> LeasePlan {
         let (mut actions, mut statuses) = (Vec::new(), Vec::new());
         for action in decided {
             match action {
@@ -276,7 +286,7 @@ impl ElectedLease {
             }
         }
         let current = self.record().filter(|_| !actions.is_empty()).cloned();
-        Plan { actions, current, statuses }
+        LeasePlan { actions, current, statuses }
     }
 
     /// Records that the view for the page may change.
@@ -290,7 +300,7 @@ impl ElectedLease {
         self.election.lease().map(Observed::record)
     }
 
-    fn count_missed_pings(&mut self, verdicts: &[CandidateVerdict], metrics: &Metrics) {
+    fn count_missed_pings(&mut self, verdicts: &[CandidateVerdict], metrics: &ControllerMetrics) {
         for verdict in verdicts {
             let Some(candidate) = self.candidates.get_mut(&verdict.candidate) else { continue };
             let previous = candidate.state.replace(verdict.state);
@@ -302,7 +312,7 @@ impl ElectedLease {
         }
     }
 
-    fn update(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &Metrics) {
+    fn update(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &ControllerMetrics) {
         self.state = match verdict {
             LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseState::Unread,
             LeaseVerdict::Held { taken_up: true, .. } => LeaseState::Held,

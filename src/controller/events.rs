@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use hustings_client::api::{ReadCandidate, ReadNativeCandidate, names};
-use hustings_core::election::{Act, Event};
+use hustings_core::election::{AdminAct, Event};
 use hustings_core::model::{CandidateKey, CandidateKind};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::failure::label;
 use super::key::LeaseKey;
 use super::slots::{Slot, Slots};
-use crate::ops::metrics::{Failure, Metrics, Request};
+use crate::ops::metrics::{ControllerMetrics, Failure, Request};
 
 /// How many events may wait.
 const QUEUE_LIMIT: usize = 256;
@@ -49,7 +49,7 @@ const LEADER_ELECTION: &str = "LeaderElection";
 
 /// Queues events for publication. Clones share the queue.
 #[derive(Clone)]
-pub(super) struct Publisher {
+pub(super) struct EventPublisher {
     /// The places in the queue.
     places: Slots,
     /// Every event in it has a place, so its length is limited.
@@ -64,12 +64,12 @@ struct QueuedEvent {
     _place: Slot,
 }
 
-impl Publisher {
+impl EventPublisher {
     /// Creates a publisher that reports as `identity`, and the task that sends the requests.
     pub(super) fn new(
         client: Client,
         identity: &str,
-        metrics: Metrics,
+        metrics: ControllerMetrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (queue, events) = mpsc::unbounded_channel();
         let instance = names::reporting_instance(identity).to_owned();
@@ -125,7 +125,9 @@ impl Publisher {
             Event::WriteHasNoEffect { candidate: Some((affected, uid)), .. }
             | Event::MalformedAct { candidate: Some((affected, uid)), .. }
             | Event::Act {
-                act: Act::Excluded { candidate: (affected, uid), .. } | Act::Included { candidate: (affected, uid), .. },
+                act:
+                    AdminAct::Excluded { candidate: (affected, uid), .. }
+                    | AdminAct::Included { candidate: (affected, uid), .. },
                 ..
             }
             | Event::Inadmissible { candidate: (affected, uid), .. } => (candidate(key, affected, Some(uid)), None),
@@ -165,7 +167,7 @@ impl Publisher {
     }
 }
 
-async fn publish_all(recorder: Recorder, mut events: mpsc::UnboundedReceiver<QueuedEvent>, metrics: Metrics) {
+async fn publish_all(recorder: Recorder, mut events: mpsc::UnboundedReceiver<QueuedEvent>, metrics: ControllerMetrics) {
     let slots = Slots::new(CONCURRENT_EVENTS);
     let mut in_flight = FuturesUnordered::new();
     loop {
@@ -177,7 +179,7 @@ async fn publish_all(recorder: Recorder, mut events: mpsc::UnboundedReceiver<Que
     }
 }
 
-async fn publish_one(recorder: &Recorder, slots: &Slots, queued: QueuedEvent, metrics: &Metrics) {
+async fn publish_one(recorder: &Recorder, slots: &Slots, queued: QueuedEvent, metrics: &ControllerMetrics) {
     let QueuedEvent { due, namespace, event, regarding, _place } = queued;
     tokio::time::sleep_until(due).await;
     let _slot = slots.take(&namespace).await;

@@ -16,13 +16,13 @@ use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
 use kube::Client;
 use tokio::sync::Notify;
 
-use super::events::Publisher;
+use super::events::EventPublisher;
 use super::evidence::EvidenceReader;
 use super::failure::{Reports, label};
 use super::key::LeaseKey;
 use super::slots::Slots;
 use super::status::StatusWrite;
-use crate::ops::metrics::{self, ElectionResult, Kind, Metrics, PreferenceReason};
+use crate::ops::metrics::{self, ControllerMetrics, ElectionResult, Kind, PreferenceReason};
 
 /// The most requests in flight, apart from statuses and events. Even if all of them hang, they occupy fewer seats of
 /// the API server than one of its default priority levels has.
@@ -41,8 +41,8 @@ pub(super) struct Executor {
     store: Kubernetes,
     evidence: EvidenceReader,
     clock: Arc<dyn Clock>,
-    publisher: Publisher,
-    metrics: Metrics,
+    publisher: EventPublisher,
+    metrics: ControllerMetrics,
     reports: Arc<Reports>,
     forbidden: Arc<Notify>,
     /// Whether the server keeps the native copies of strategy and preferred holder; unset until an answer shows it.
@@ -57,8 +57,8 @@ impl Executor {
         store: Kubernetes,
         reads: Client,
         clock: Arc<dyn Clock>,
-        publisher: Publisher,
-        metrics: Metrics,
+        publisher: EventPublisher,
+        metrics: ControllerMetrics,
     ) -> Self {
         let slots = Slots::new(CONCURRENT_REQUESTS);
         let (reports, forbidden, keeps_native_fields) = (Arc::default(), Arc::default(), Arc::default());

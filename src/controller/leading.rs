@@ -32,14 +32,14 @@ pub(super) struct OwnCampaign {
 
 /// A handle for checking whether this process elects.
 #[derive(Clone)]
-pub(super) enum Leading {
+pub(super) enum Electing {
     /// It is the only controller.
     Always,
     /// It elects while it holds the controllers' own Lease.
     Holding(Leadership),
 }
 
-impl Leading {
+impl Electing {
     /// The name of the controller that elects; `None` if it is unknown, or if this is the only controller.
     pub(super) fn holder(&self) -> Option<String> {
         match self {
@@ -111,11 +111,11 @@ impl OwnCampaign {
     /// # Errors
     /// Fails if the durations of the controllers' own Lease do not permit a write gate, or if the client cannot be
     /// built.
-    pub(super) fn gated(&self, surroundings: &Surroundings) -> anyhow::Result<(Client, Leading)> {
+    pub(super) fn gated(&self, surroundings: &Surroundings) -> anyhow::Result<(Client, Electing)> {
         let leadership = self.campaign.leadership();
         let gate = WriteGate::new(leadership.clone(), self.request_timeout)
             .context("the durations of the controllers' own Lease do not permit a write gate")?;
-        Ok(((surroundings.gated)(&gate)?, Leading::Holding(leadership)))
+        Ok(((surroundings.gated)(&gate)?, Electing::Holding(leadership)))
     }
 
     /// Waits until the campaign has ended.
@@ -179,12 +179,12 @@ mod tests {
     async fn a_controller_elects_while_its_own_elector_leads() {
         let store = MemoryStore::new();
         let first = elector(&store, "a").start();
-        let mut leading = Leading::Holding(first.leadership());
+        let mut leading = Electing::Holding(first.leadership());
         assert!(timeout(LONG, leading.changed(false)).await.expect("it leads"));
         let second = elector(&store, "b").start();
-        let mut standby = Leading::Holding(second.leadership());
+        let mut standby = Electing::Holding(second.leadership());
         assert!(timeout(LONG, standby.changed(false)).await.is_err(), "another controller leads");
-        assert_eq!((standby.holder().as_deref(), Leading::Always.holder()), (Some("a"), None));
+        assert_eq!((standby.holder().as_deref(), Electing::Always.holder()), (Some("a"), None));
 
         first.abort();
         assert!(!timeout(LONG, leading.changed(true)).await.expect("its elector died"));

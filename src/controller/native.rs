@@ -7,16 +7,16 @@ use std::time::Duration;
 use hustings_client::api::{MicroTime, ReadLease, names};
 use hustings_client::clock::Clock;
 use hustings_core::model::{Moment, WireTime};
-use hustings_core::stand_in::{self, Decision, LEASE_DURATION_SECONDS, NativeElector, PERIOD, Reading, StandIn};
+use hustings_core::stand_in::{self, LEASE_DURATION_SECONDS, NativeElector, PERIOD, Reading, StandIn, StandInDecision};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::leading::Leading;
+use super::leading::Electing;
 use crate::ops::health::Check;
-use crate::ops::metrics::{Metrics, NativeElectorKind};
+use crate::ops::metrics::{ControllerMetrics, NativeElectorKind};
 
 /// The namespace of the Lease that Kubernetes' controller holds while it elects.
 pub(super) const NAMESPACE: &str = "kube-system";
@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct NativeWatch {
     stand_in: StandIn,
     controller: stand_in::Controller,
-    leading: Leading,
+    leading: Electing,
     reads: Api<ReadLease>,
     writes: Api<ReadLease>,
     clock: Arc<dyn Clock>,
@@ -42,7 +42,7 @@ pub(super) struct NativeWatch {
 /// Reports in the log, the metrics and the check `native` which controller elects.
 struct ElectorReporter {
     check: Check,
-    metrics: Metrics,
+    metrics: ControllerMetrics,
     reported: Option<(NativeElector, bool)>,
     since: WireTime,
 }
@@ -51,10 +51,10 @@ impl NativeWatch {
     /// Reads through `client`. Writes through `writes`, which passes the write gate of the controllers' own Lease.
     pub(super) fn new(
         (controller, stands_in): (stand_in::Controller, bool),
-        leading: Leading,
+        leading: Electing,
         (client, writes): (Client, Client),
         clock: Arc<dyn Clock>,
-        (check, metrics): (Check, Metrics),
+        (check, metrics): (Check, ControllerMetrics),
     ) -> Self {
         // All other elections continue while the elector of native candidates is unknown.
         check.pass();
@@ -95,7 +95,7 @@ impl NativeWatch {
 
     async fn step(&mut self) {
         let failure = self.exchange().await.err();
-        let Decision { elects, elector, .. } = self.stand_in.decide(self.clock.both());
+        let StandInDecision { elects, elector, .. } = self.stand_in.decide(self.clock.both());
         self.elects.send_if_modified(|shown| std::mem::replace(shown, elects) != elects);
         self.reporter.report(elector, elects, failure.as_deref(), self.clock.wall());
     }
@@ -129,7 +129,7 @@ fn reading(lease: ReadLease) -> Reading {
     Reading { record: lease.record, mark }
 }
 
-fn patch(write: &stand_in::Write, controller: &stand_in::Controller) -> Value {
+fn patch(write: &stand_in::StandInWrite, controller: &stand_in::Controller) -> Value {
     let renew_time = MicroTime(write.renew_time);
     let mut patch = json!({
         "metadata": { "resourceVersion": write.resource_version.to_string() },

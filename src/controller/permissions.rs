@@ -16,7 +16,7 @@ use super::key::LeaseKey;
 use super::native;
 use super::watched::Scope;
 use crate::ops::health::Check;
-use crate::reviews::{Rule, Subject};
+use crate::reviews::{RoleRule, Subject};
 
 /// The pause between checks while a permission is missing. No pause is shorter than this.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
@@ -25,30 +25,31 @@ const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_mins(5);
 
 /// The verbs on Leases, including the controllers' own Lease.
-const LEASES: Rule = Rule::new("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]);
+const LEASES: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]);
 
 /// The rules for each scope of the controller.
-const RULES: [Rule; 4] = [
-    Rule::new("hustings.io", "leasecandidates", &["get", "list", "watch", "patch", "delete"]),
-    Rule::new("hustings.io", "leasecandidates/status", &["patch"]),
+const RULES: [RoleRule; 4] = [
+    RoleRule::new("hustings.io", "leasecandidates", &["get", "list", "watch", "patch", "delete"]),
+    RoleRule::new("hustings.io", "leasecandidates/status", &["patch"]),
     LEASES,
-    Rule::new("events.k8s.io", "events", &["create", "patch"]),
+    RoleRule::new("events.k8s.io", "events", &["create", "patch"]),
 ];
 
 /// The rule for native candidates. Without it, the controller elects all others.
-const NATIVE: Rule = Rule::new("coordination.k8s.io", "leasecandidates", &["get", "list", "watch", "patch", "delete"]);
+const NATIVE: RoleRule =
+    RoleRule::new("coordination.k8s.io", "leasecandidates", &["get", "list", "watch", "patch", "delete"]);
 
 /// The rule to observe whether Kubernetes' controller elects native candidates.
-const OBSERVES: Rule = Rule::new("coordination.k8s.io", "leases", &["get"]);
+const OBSERVES: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["get"]);
 
 /// The rule to stand in for Kubernetes' controller.
-const STANDS_IN: Rule = Rule::new("coordination.k8s.io", "leases", &["get", "patch"]);
+const STANDS_IN: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["get", "patch"]);
 
 /// The rule to read the Pod of a silent holder. Without it, the controller waits until the Lease expires.
-const EVIDENCE_PODS: Rule = Rule::new("", "pods", &["get"]);
+const EVIDENCE_PODS: RoleRule = RoleRule::new("", "pods", &["get"]);
 
 /// The rule to read the Node of a silent holder.
-const EVIDENCE_NODES: Rule = Rule::new("", "nodes", &["get"]);
+const EVIDENCE_NODES: RoleRule = RoleRule::new("", "nodes", &["get"]);
 
 /// All permissions that the controller needs.
 pub(crate) struct Requirements(Vec<Requirement>);
@@ -57,13 +58,13 @@ pub(crate) struct Requirements(Vec<Requirement>);
 struct Requirement {
     scope: Scope,
     name: Option<String>,
-    rule: &'static Rule,
-    purpose: Purpose,
+    rule: &'static RoleRule,
+    purpose: PermissionPurpose,
 }
 
 /// The purpose of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum PermissionPurpose {
     /// Elections.
     Elections,
     /// The election of native candidates.
@@ -88,11 +89,13 @@ impl Requirements {
         native: Native,
         evidence: &EvidenceConfig,
     ) -> Self {
-        let optional =
-            [(&NATIVE, Purpose::Native, native != Native::Off), (&EVIDENCE_PODS, Purpose::Evidence, evidence.pods)];
+        let optional = [
+            (&NATIVE, PermissionPurpose::Native, native != Native::Off),
+            (&EVIDENCE_PODS, PermissionPurpose::Evidence, evidence.pods),
+        ];
         let optional = optional.into_iter().filter(|(_, _, is_needed)| *is_needed);
         let optional = optional.map(|(rule, purpose, _)| (rule, purpose));
-        let rules = || RULES.iter().map(|rule| (rule, Purpose::Elections)).chain(optional.clone());
+        let rules = || RULES.iter().map(|rule| (rule, PermissionPurpose::Elections)).chain(optional.clone());
         let everywhere = scopes.iter().flat_map(|scope| {
             rules().map(|(rule, purpose)| Requirement { scope: scope.clone(), name: None, rule, purpose })
         });
@@ -101,7 +104,7 @@ impl Requirements {
             scope: Scope::Namespace(key.namespace().to_string()),
             name: Some(key.name().to_string()),
             rule: &LEASES,
-            purpose: Purpose::Elections,
+            purpose: PermissionPurpose::Elections,
         });
         let electors_lease = match native {
             Native::Off => None,
@@ -112,13 +115,13 @@ impl Requirements {
             scope: Scope::Namespace(native::NAMESPACE.to_owned()),
             name: Some(native::LEASE.to_owned()),
             rule,
-            purpose: Purpose::Native,
+            purpose: PermissionPurpose::Native,
         });
         let nodes = evidence.nodes.then_some(Requirement {
             scope: Scope::Cluster,
             name: None,
             rule: &EVIDENCE_NODES,
-            purpose: Purpose::Evidence,
+            purpose: PermissionPurpose::Evidence,
         });
         Self(everywhere.chain(own).chain(electors_lease).chain(nodes).collect())
     }
@@ -165,13 +168,13 @@ pub(crate) struct Missing {
     /// The permission, in the terms of a Role.
     pub(crate) grant: String,
     /// Its purpose.
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: PermissionPurpose,
 }
 
 impl Missing {
     /// Whether the controller is ready without it.
     fn is_optional(&self) -> bool {
-        self.purpose != Purpose::Elections
+        self.purpose != PermissionPurpose::Elections
     }
 }
 

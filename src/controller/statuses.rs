@@ -129,9 +129,9 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::controller::events::Publisher;
+    use crate::controller::events::EventPublisher;
     use crate::controller::status::Transitions;
-    use crate::ops::metrics::Metrics;
+    use crate::ops::metrics::ControllerMetrics;
 
     /// How long each request takes.
     const ROUND_TRIP: Duration = Duration::from_secs(1);
@@ -152,8 +152,8 @@ mod tests {
                 }
             }
         });
-        let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
-        let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+        let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), ControllerMetrics::new().0);
+        let (publisher, _) = EventPublisher::new(client.clone(), "test", metrics.clone());
         let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
         (written, Statuses::new(Executor::new(store, client, clock, publisher, metrics)))
     }

@@ -30,14 +30,14 @@ const ELECTION_CONTROLLER: &str =
 struct Running {
     server: Shared,
     health: Health,
-    metrics: Metrics,
+    metrics: ControllerMetrics,
     registry: Registry,
     stop: CancellationToken,
     elected: JoinHandle<anyhow::Result<()>>,
 }
 
 fn start(server: Shared, flags: &str, clock: Arc<dyn hustings_client::clock::Clock>) -> Running {
-    let (health, (metrics, registry), stop) = (Health::new(), Metrics::new(), CancellationToken::new());
+    let (health, (metrics, registry), stop) = (Health::new(), ControllerMetrics::new(), CancellationToken::new());
     let gated = client(&server, true);
     let surroundings = Surroundings {
         identity: "hustings-0".to_owned(),

@@ -25,9 +25,9 @@ use tokio::sync::mpsc;
 use tokio::sync::watch::{self, Receiver, Sender};
 
 use super::key::ObjectKey;
-use super::watched::{Scope, WatchEvent, Watched};
+use super::watched::{Scope, WatchEvent, WatchedKind};
 use crate::ops::health::{Check, Health};
-use crate::ops::metrics::Metrics;
+use crate::ops::metrics::ControllerMetrics;
 
 /// The pause after the first failure. Each further failure doubles it. A permission or CRD that was added in the
 /// meantime takes effect after the pause.
@@ -40,7 +40,7 @@ const REDISCOVERY: Duration = Duration::from_secs(30);
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The watch of one kind in one scope.
-pub(super) struct Watch<K: Watched> {
+pub(super) struct Watch<K: WatchedKind> {
     sender: mpsc::Sender<WatchEvent>,
     served: Sender<Option<K::DynamicType>>,
     rng: StdRng,
@@ -52,13 +52,13 @@ struct WatchReporter {
     scope: Scope,
     listed: Check,
     crd: Option<Check>,
-    metrics: Metrics,
+    metrics: ControllerMetrics,
 }
 
-impl<K: Watched> Watch<K> {
+impl<K: WatchedKind> Watch<K> {
     /// Creates a watch that sends its events to `sender` and reports its state to `health` and `metrics`.
     pub(super) fn new(
-        (scope, sender, metrics): (Scope, mpsc::Sender<WatchEvent>, Metrics),
+        (scope, sender, metrics): (Scope, mpsc::Sender<WatchEvent>, ControllerMetrics),
         health: &Health,
         crd: Option<Check>,
         rng: StdRng,
@@ -130,7 +130,7 @@ impl<K: Watched> Watch<K> {
 
 /// Lists and watches for ever. A watcher that fails to resume never reports its recovery. After each failure a new
 /// watcher therefore starts, which lists first.
-fn events<K: Watched>(
+fn events<K: WatchedKind>(
     client: Client,
     scope: &Scope,
     served: Sender<Option<K::DynamicType>>,
@@ -165,7 +165,7 @@ fn events<K: Watched>(
 
 /// Lists and watches the version of the kind that the server serves. If the server serves none, the stream reports an
 /// empty list and ends after a pause.
-async fn begin<K: Watched>(
+async fn begin<K: WatchedKind>(
     client: Client,
     scope: Scope,
     served: Sender<Option<K::DynamicType>>,
@@ -187,7 +187,7 @@ async fn begin<K: Watched>(
 }
 
 /// Adds the key of the object to an event; `None` if the object has no name.
-fn keyed<K: Watched>(event: Event<K>) -> Option<Event<(ObjectKey, K)>> {
+fn keyed<K: WatchedKind>(event: Event<K>) -> Option<Event<(ObjectKey, K)>> {
     Some(match event {
         Event::Init => Event::Init,
         Event::InitApply(object) => Event::InitApply((ObjectKey::of(&object)?, object)),
@@ -198,7 +198,7 @@ fn keyed<K: Watched>(event: Event<K>) -> Option<Event<(ObjectKey, K)>> {
 }
 
 impl WatchReporter {
-    fn pass<K: Watched>(&self, is_served: bool) {
+    fn pass<K: WatchedKind>(&self, is_served: bool) {
         if let Some(crd) = &self.crd {
             crd.pass();
         }
@@ -210,14 +210,14 @@ impl WatchReporter {
     }
 
     /// Updates the number of known objects of all scopes. In this scope it was `before` and is `now`.
-    fn count<K: Watched>(&self, before: usize, now: usize) {
+    fn count<K: WatchedKind>(&self, before: usize, now: usize) {
         let gauge = self.metrics.watched_objects.get_or_create(&K::RESOURCE.label());
         gauge.inc_by(i64::try_from(now.saturating_sub(before)).unwrap_or(i64::MAX));
         gauge.dec_by(i64::try_from(before.saturating_sub(now)).unwrap_or(i64::MAX));
     }
 
     /// Reports a failure. Returns whether the server refuses to list or watch, so that a retry does not help.
-    fn report<K: Watched>(&self, error: &watcher::Error) -> bool {
+    fn report<K: WatchedKind>(&self, error: &watcher::Error) -> bool {
         self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
         let status = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -249,7 +249,7 @@ impl WatchReporter {
     }
 }
 
-fn config<K: Watched>(scope: &Scope) -> watcher::Config {
+fn config<K: WatchedKind>(scope: &Scope) -> watcher::Config {
     let mut config = watch_config();
     config.label_selector = K::labels();
     if *scope == Scope::Cluster {

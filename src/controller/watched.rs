@@ -39,7 +39,7 @@ pub(super) enum WatchEvent {
 }
 
 /// A kind of objects that the controller watches.
-pub(super) trait Watched:
+pub(super) trait WatchedKind:
     Resource<DynamicType: Clone + Default + Send + Sync + 'static> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
 {
     /// The kind in the metrics.
@@ -110,7 +110,7 @@ impl fmt::Display for Scope {
     }
 }
 
-impl Watched for ReadLease {
+impl WatchedKind for ReadLease {
     const RESOURCE: metrics::Resource = metrics::Resource::Leases;
     const NAME: &'static str = "leases.coordination.k8s.io";
 
@@ -135,7 +135,7 @@ impl Watched for ReadLease {
     }
 }
 
-impl Watched for ReadCandidate {
+impl WatchedKind for ReadCandidate {
     const RESOURCE: metrics::Resource = metrics::Resource::Candidates;
     const NAME: &'static str = "leasecandidates.hustings.io";
 
@@ -156,7 +156,7 @@ impl Watched for ReadCandidate {
     }
 }
 
-impl Watched for ReadNativeCandidate {
+impl WatchedKind for ReadNativeCandidate {
     const RESOURCE: metrics::Resource = metrics::Resource::NativeCandidates;
     const NAME: &'static str = "leasecandidates.coordination.k8s.io";
     const OPTIONAL: bool = true;

@@ -2,15 +2,15 @@
 
 use hustings_core::model::CandidateKind;
 
-use super::scene::{Controller, Controllers};
-use super::situation::{Leadership, Situation};
+use super::scene::{ControllerInstallation, Controllers};
+use super::situation::{HolderKind, Situation};
 
 /// How the candidates elect without a controller.
 pub(super) const WITHOUT: &str = "Without a controller, the candidates elect among themselves: 25 s after the Lease has \
                                   become free, the best one claims it, and each further one half a second later.";
 
 pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
-    if matches!(situation.leadership, Leadership::Direct | Leadership::Unknown) {
+    if matches!(situation.leadership, HolderKind::Direct | HolderKind::Unknown) {
         return Vec::new();
     }
     let mut sentences = match &situation.scene.controllers {
@@ -28,8 +28,8 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     sentences
 }
 
-fn describe(situation: &Situation<'_>, controller: &Controller) -> String {
-    let Controller { place, available, flags } = controller;
+fn describe(situation: &Situation<'_>, controller: &ControllerInstallation) -> String {
+    let ControllerInstallation { place, available, flags } = controller;
     let mut text = match available {
         Some((0, _)) => format!("{place}: none of its controllers is available. {WITHOUT}"),
         Some((available, replicas)) => format!("{place}: {available} of {replicas} controllers are available."),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hustings_core::model::CandidateKind;
 
-use super::situation::{Leadership, Situation};
+use super::situation::{HolderKind, Situation};
 use super::words::duration;
 use crate::forecast::usual_interval;
 use crate::order::place;
@@ -27,31 +27,31 @@ fn who_leads(situation: &Situation<'_>) -> String {
     let (leads, holds) =
         (with_term(situation, "leads", "has led"), with_term(situation, "holds the Lease", "has held the Lease"));
     match situation.leadership {
-        Leadership::Candidate(CandidateKind::Hustings) => format!("{leads}."),
-        Leadership::Candidate(CandidateKind::Native) => format!(
+        HolderKind::Candidate(CandidateKind::Hustings) => format!("{leads}."),
+        HolderKind::Candidate(CandidateKind::Native) => format!(
             "{leads}. It is a candidate of coordination.k8s.io: a component of Kubernetes, or another \
              program that uses client-go."
         ),
-        Leadership::Granted => format!(
+        HolderKind::Granted => format!(
             "Nobody leads right now: the Lease was granted to {holder}, which has not taken it up yet. A grant is \
              only the right to take the Lease up."
         ),
-        Leadership::Foreign => format!(
+        HolderKind::Foreign => format!(
             "{holds}, but it has no admissible candidate. It may be a replica that uses client-go \
              alone. The controller leaves it alone until it releases the Lease or the Lease expires."
         ),
-        Leadership::Direct => format!(
+        HolderKind::Direct => format!(
             "{leads}. Its replicas elect among themselves (direct mode), without candidates and without a \
              controller.{}",
             row.key.map_or_else(String::new, |key| format!(
                 " Its preference key is {key}: a replica with a higher key asks it to hand over."
             ))
         ),
-        Leadership::Unknown => format!(
+        HolderKind::Unknown => format!(
             "{holds}. It has neither a candidate nor a token, so an elector of another kind holds \
              it, such as client-go. Hustings takes no part in this election."
         ),
-        Leadership::None => nobody_leads(situation),
+        HolderKind::None => nobody_leads(situation),
     }
 }
 
@@ -96,7 +96,7 @@ fn with_term(situation: &Situation<'_>, present: &str, perfect: &str) -> String 
 
 /// Whether the observer has seen the holder renew.
 fn heartbeat(situation: &Situation<'_>) -> Option<String> {
-    if matches!(situation.leadership, Leadership::None | Leadership::Granted) {
+    if matches!(situation.leadership, HolderKind::None | HolderKind::Granted) {
         return None;
     }
     let scene = situation.scene;
@@ -123,7 +123,7 @@ fn heartbeat(situation: &Situation<'_>) -> Option<String> {
 
 fn leaving(situation: &Situation<'_>) -> Option<String> {
     let record = situation.record()?;
-    if matches!(situation.leadership, Leadership::None | Leadership::Granted) {
+    if matches!(situation.leadership, HolderKind::None | HolderKind::Granted) {
         return None;
     }
     let leaving = record
@@ -139,7 +139,7 @@ fn leaving(situation: &Situation<'_>) -> Option<String> {
 }
 
 fn rank(situation: &Situation<'_>) -> Option<String> {
-    let holder = situation.holding_candidate().filter(|_| situation.leadership != Leadership::None)?;
+    let holder = situation.holding_candidate().filter(|_| situation.leadership != HolderKind::None)?;
     let rank = holder.rank?;
     let ranked = situation.row.candidates.iter().filter(|candidate| candidate.rank.is_some());
     let ranked: Vec<_> = ranked.filter_map(|row| situation.candidate(row)).collect();

@@ -9,9 +9,9 @@ use hustings_core::model::{ContainerEnd, Hold, LeaseRecord, PodRecord, SessionSt
 use super::controllers::WITHOUT;
 use super::explanation::Prospect;
 use super::scene::{Controllers, HolderPod};
-use super::situation::{Leadership, Situation};
+use super::situation::{HolderKind, Situation};
 use super::words::{duration, list};
-use crate::forecast::{Forecast, Holder};
+use crate::forecast::{Forecast, HolderForecast};
 use crate::simulation::MOST_REPLICAS;
 use crate::simulation::crash::after_crash;
 
@@ -27,14 +27,14 @@ pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
     let holder = situation.holder().unwrap_or_default();
     let lasts = duration(situation.lease_lasts());
     match situation.leadership {
-        Leadership::Unknown => Prospect {
+        HolderKind::Unknown => Prospect {
             dead: Some(holder.to_owned()),
             sentences: vec![format!(
                 "Its Lease would expire {lasts} after the last renewal. Another replica of its own kind could then take it."
             )],
             ..Prospect::default()
         },
-        Leadership::Direct => Prospect {
+        HolderKind::Direct => Prospect {
             dead: Some(holder.to_owned()),
             after_seconds: Some(situation.lease_lasts().as_secs_f64()),
             sentences: vec![format!(
@@ -43,8 +43,8 @@ pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
             )],
             ..Prospect::default()
         },
-        Leadership::None => next(situation),
-        Leadership::Granted | Leadership::Candidate(_) | Leadership::Foreign => death(situation, holder),
+        HolderKind::None => next(situation),
+        HolderKind::Granted | HolderKind::Candidate(_) | HolderKind::Foreign => death(situation, holder),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
 fn next(situation: &Situation<'_>) -> Prospect {
     let forecast = match situation.holder() {
         // The Lease still names the holder that expired.
-        Some(_) => &situation.forecast(Holder::Dies { pod: None }),
+        Some(_) => &situation.forecast(HolderForecast::Dies { pod: None }),
         None => &situation.present,
     };
     let mut sentences = why_on_hold(situation).into_iter().collect::<Vec<_>>();
@@ -83,12 +83,12 @@ fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
         (HolderPod::Read(pod), EvidenceUse::On) => pod.clone(),
         _ => None,
     };
-    let forecast = situation.forecast(Holder::Dies { pod: pod.clone() });
+    let forecast = situation.forecast(HolderForecast::Dies { pod: pod.clone() });
     let mut sentences = Vec::new();
     let lasts = duration(situation.lease_lasts());
     let is_proven = pod.is_some() && forecast.doubt.is_none();
     if !is_proven {
-        let from = if situation.leadership == Leadership::Granted { "the grant" } else { "the last renewal" };
+        let from = if situation.leadership == HolderKind::Granted { "the grant" } else { "the last renewal" };
         sentences.push(format!("The Lease would expire {lasts} after {from}."));
     }
     if let Some(why) = why_on_hold(situation) {
@@ -221,7 +221,7 @@ fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -
         }
         HolderPod::Read(pod) => pod,
     };
-    let read = situation.forecast(Holder::Dies { pod: Some(pod.clone().unwrap_or_default()) });
+    let read = situation.forecast(HolderForecast::Dies { pod: Some(pod.clone().unwrap_or_default()) });
     let doubt = match (pod, read.doubt) {
         (None, _) => "the Pod is gone, and its processes may still run".to_owned(),
         (Some(_), Some(doubt)) => doubt.to_string(),
@@ -236,7 +236,7 @@ fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -
     };
     let now = format!("{begin} proves nothing now: {doubt}.");
     let terminated = pod.as_ref().and_then(|pod| terminated(situation, pod));
-    let sooner = terminated.map(|pod| situation.forecast(Holder::Dies { pod: Some(pod) }));
+    let sooner = terminated.map(|pod| situation.forecast(HolderForecast::Dies { pod: Some(pod) }));
     let sooner =
         sooner.filter(|sooner| sooner.named.is_some() && sooner.named_after < forecast.named_after.max(expiry));
     Some(match sooner {

@@ -52,23 +52,23 @@ pub enum Controllers {
     /// The observer could not search for them, for this reason.
     Unknown(String),
     /// All controllers that the observer found.
-    Found(Vec<Controller>),
+    Found(Vec<ControllerInstallation>),
 }
 
 /// One installation of the controller.
 #[derive(Clone, Debug, Default)]
-pub struct Controller {
+pub struct ControllerInstallation {
     /// Its kind and place, such as `Deployment hustings in namespace hustings-system`.
     pub place: String,
     /// The numbers of available and of wanted replicas; `None` if they are unknown.
     pub available: Option<(i32, i32)>,
     /// Its flags; `None` if they are unknown.
-    pub flags: Option<ControllerFlags>,
+    pub flags: Option<LeaseElectionFlags>,
 }
 
 /// The flags of a controller that concern one Lease.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ControllerFlags {
+pub struct LeaseElectionFlags {
     /// Whether it elects in the namespace of the Lease.
     pub elects_here: bool,
     /// Whether it elects native candidates.
@@ -214,7 +214,7 @@ async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers 
                 let holder = lease.record.holder?;
                 let place = lease.metadata.namespace.unwrap_or_default();
                 let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");
-                Some(Controller { place, ..Controller::default() })
+                Some(ControllerInstallation { place, ..ControllerInstallation::default() })
             });
             Controllers::Found(held.collect())
         }
@@ -222,14 +222,14 @@ async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers 
     }
 }
 
-fn installed(cluster: &Cluster, found: Installation) -> Controller {
-    let flags = found.config.ok().map(|config| ControllerFlags {
+fn installed(cluster: &Cluster, found: Installation) -> ControllerInstallation {
+    let flags = found.config.ok().map(|config| LeaseElectionFlags {
         elects_here: config.watch_namespaces.is_empty() || config.watch_namespaces.contains(&cluster.namespace),
         elects_native: config.native != Native::Off,
         evidence: config.evidence.pods,
     });
     let place = format!("Deployment {} in namespace {}", found.name, found.namespace);
-    Controller { place, available: Some((found.available, found.replicas)), flags }
+    ControllerInstallation { place, available: Some((found.available, found.replicas)), flags }
 }
 
 /// Reads the holder's Pod, which the candidate names as its owner. A static pod is not an owner, but it has the
@@ -309,7 +309,7 @@ mod tests {
                 image: None,
                 config: Ok(crate::cli::testing::controller(flags).unwrap()),
             };
-            let Controller { place, available, flags: read } = installed(&cluster, installation);
+            let ControllerInstallation { place, available, flags: read } = installed(&cluster, installation);
             assert_eq!((&*place, available), ("Deployment hustings in namespace system", Some((1, 2))));
             let read = read.unwrap();
             assert_eq!(

@@ -15,7 +15,7 @@ pub(super) struct Situation<'a> {
     pub(super) scene: &'a Scene,
     /// The Lease as `hustings status` shows it.
     pub(super) row: LeaseRow,
-    pub(super) leadership: Leadership,
+    pub(super) leadership: HolderKind,
     /// Why no candidate is elected.
     pub(super) hold: Option<Hold>,
     /// What the controller does now, while the holder lives.
@@ -24,7 +24,7 @@ pub(super) struct Situation<'a> {
 
 /// The kind of holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leadership {
+pub(super) enum HolderKind {
     /// Nobody: the Lease is missing, free, expired or on hold.
     None,
     /// A candidate that has not taken up its grant.
@@ -47,9 +47,9 @@ impl<'a> Situation<'a> {
         let leases = scene.lease.clone().into_iter().collect();
         let mut rows = status::rows(leases, scene.candidates.clone(), &observed, scene.now, true);
         let row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new()));
-        let mut situation = Self { scene, row, leadership: Leadership::None, hold: None, present: Forecast::default() };
+        let mut situation = Self { scene, row, leadership: HolderKind::None, hold: None, present: Forecast::default() };
         situation.leadership = situation.leadership();
-        situation.present = situation.forecast(forecast::Holder::Lives);
+        situation.present = situation.forecast(forecast::HolderForecast::Lives);
         situation.hold = situation.hold();
         situation
     }
@@ -92,7 +92,7 @@ impl<'a> Situation<'a> {
     }
 
     /// Predicts what the controller does if the holder lives or dies.
-    pub(super) fn forecast(&self, holder: forecast::Holder) -> Forecast {
+    pub(super) fn forecast(&self, holder: forecast::HolderForecast) -> Forecast {
         let objects = Objects {
             key: (&self.scene.namespace, &self.scene.name),
             lease: self.record(),
@@ -112,20 +112,20 @@ impl<'a> Situation<'a> {
         self.present.verdicts.iter().find(|verdict| verdict.candidate == row.key())
     }
 
-    fn leadership(&self) -> Leadership {
+    fn leadership(&self) -> HolderKind {
         match self.row.state {
-            LeaseState::Granted => Leadership::Granted,
+            LeaseState::Granted => HolderKind::Granted,
             LeaseState::Held => match self.holding_candidate() {
-                Some(candidate) if candidate.rank.is_some() => Leadership::Candidate(candidate.kind),
-                _ if !self.row.candidates.is_empty() => Leadership::Foreign,
-                _ if self.row.token.is_some() => Leadership::Direct,
-                _ => Leadership::Unknown,
+                Some(candidate) if candidate.rank.is_some() => HolderKind::Candidate(candidate.kind),
+                _ if !self.row.candidates.is_empty() => HolderKind::Foreign,
+                _ if self.row.token.is_some() => HolderKind::Direct,
+                _ => HolderKind::Unknown,
             },
             LeaseState::Expired
             | LeaseState::Unheld
             | LeaseState::NoCandidate
             | LeaseState::Hold
-            | LeaseState::Missing => Leadership::None,
+            | LeaseState::Missing => HolderKind::None,
         }
     }
 

@@ -11,7 +11,7 @@ use hustings_core::model::{ContainerEnd, Moment, Now, Observed, PodRecord, WireT
 use serde_json::{Value, json};
 
 use super::render::render;
-use super::scene::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
+use super::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags, Scene};
 use super::{explain, limit};
 use crate::terminal::Styles;
 
@@ -58,7 +58,8 @@ fn one_controller_that_elects_here_is_enough() {
             "spec": { "holderIdentity": "web-0", "leaseDurationSeconds": 15, "leaseTransitions": 1 } },
         "candidates": [{ "name": "web-0", "version": "1.0" }, { "name": "web-1", "version": "1.0" }],
     });
-    let controller = |available| Controller { available: Some((available, 1)), ..Controller::default() };
+    let controller =
+        |available| ControllerInstallation { available: Some((available, 1)), ..ControllerInstallation::default() };
     for (available, elects) in [([0, 1], true), ([1, 0], true), ([0, 0], false)] {
         let controllers = Controllers::Found(available.map(controller).into());
         let sentences = explain(&Scene { controllers, ..scene(&input) }).prospect.sentences.join(" ");
@@ -207,10 +208,10 @@ fn controllers(input: &Value) -> Controllers {
                 .as_array()
                 .unwrap()
                 .iter()
-                .map(|controller| Controller {
+                .map(|controller| ControllerInstallation {
                     place: "Deployment hustings in namespace hustings-system".to_owned(),
                     available: controller["available"].as_i64().map(|count| (i32::try_from(count).unwrap(), 2)),
-                    flags: flag(controller, "readable", true).then(|| ControllerFlags {
+                    flags: flag(controller, "readable", true).then(|| LeaseElectionFlags {
                         elects_here: flag(controller, "electsHere", true),
                         elects_native: flag(controller, "native", false),
                         evidence: flag(controller, "evidence", false),

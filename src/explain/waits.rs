@@ -11,7 +11,7 @@ use hustings_core::model::{Annotation, CandidateState, WireTime};
 
 use super::explanation::Wait;
 use super::prospect::rest;
-use super::situation::{Leadership, Situation};
+use super::situation::{HolderKind, Situation};
 use super::words::duration;
 use crate::forecast::usual_interval;
 
@@ -22,12 +22,12 @@ const CANDIDATES: &str = "candidates";
 pub(super) fn waits(situation: &Situation<'_>) -> Vec<Wait> {
     let mut waits = Vec::new();
     match situation.leadership {
-        Leadership::Candidate(_) | Leadership::Foreign | Leadership::Direct | Leadership::Unknown => {
+        HolderKind::Candidate(_) | HolderKind::Foreign | HolderKind::Direct | HolderKind::Unknown => {
             waits.extend(of_term(situation));
             waits.extend(of_request(situation));
         }
-        Leadership::Granted => waits.extend(of_grant(situation)),
-        Leadership::None => waits.extend(of_vacancy(situation)),
+        HolderKind::Granted => waits.extend(of_grant(situation)),
+        HolderKind::None => waits.extend(of_vacancy(situation)),
     }
     waits.extend(of_acts(situation));
     waits.extend(of_candidates(situation));
@@ -50,7 +50,7 @@ fn of_term(situation: &Situation<'_>) -> Vec<Wait> {
     )];
     let expiry = "The Lease expires unless the holder renews it.".to_owned();
     let of =
-        if matches!(situation.leadership, Leadership::Direct | Leadership::Unknown) { CANDIDATES } else { CONTROLLER };
+        if matches!(situation.leadership, HolderKind::Direct | HolderKind::Unknown) { CANDIDATES } else { CONTROLLER };
     waits.extend(rest(situation).map(|rest| within(of, Timer::Expiry.as_str(), rest, expiry)));
     waits
 }
@@ -136,9 +136,9 @@ fn of_candidates(situation: &Situation<'_>) -> Vec<Wait> {
 fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
     let is_elected = matches!(
         situation.leadership,
-        Leadership::Candidate(_) | Leadership::Foreign | Leadership::Granted | Leadership::None
+        HolderKind::Candidate(_) | HolderKind::Foreign | HolderKind::Granted | HolderKind::None
     );
-    if situation.leadership == Leadership::None && situation.hold.is_some() {
+    if situation.leadership == HolderKind::None && situation.hold.is_some() {
         return None;
     }
     let (after, timer) = situation.present.first_deadline.filter(|_| is_elected)?;

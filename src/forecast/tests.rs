@@ -24,7 +24,7 @@ fn held(transfer: &str) -> LeaseRecord {
     }
 }
 
-fn objects_forecast(lease: &LeaseRecord, candidates: &[ReadCandidate], holder: Holder) -> Forecast {
+fn objects_forecast(lease: &LeaseRecord, candidates: &[ReadCandidate], holder: HolderForecast) -> Forecast {
     let candidates = candidates.iter().map(|candidate| &candidate.record).collect();
     let objects = Objects { key: ("n", "l"), lease: Some(lease), candidates, unchanged_for: Duration::ZERO };
     forecast(objects, holder, WireTime::from_micros(1))
@@ -37,7 +37,7 @@ fn predict(transfer: &str) -> Forecast {
         candidate("worse", "1.33", "Standby"),
         candidate("dead", "1.32", "Unresponsive"),
     ];
-    objects_forecast(&held(transfer), &candidates, Holder::Lives)
+    objects_forecast(&held(transfer), &candidates, HolderForecast::Lives)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_best_live_candidate_succeeds_a_dead_holder_once_the_lease_has_expired() {
     ];
     let lease = LeaseRecord { renew_time: Some(WireTime::from_micros(9_000_000)), ..held("any") };
     let lease = LeaseRecord { acts: LeaseActs::default(), ..lease };
-    let predicted = objects_forecast(&lease, &candidates, Holder::Dies { pod: None });
+    let predicted = objects_forecast(&lease, &candidates, HolderForecast::Dies { pod: None });
     assert_eq!(predicted.named.as_deref(), Some("b"));
     assert_eq!(predicted.named_after, Duration::from_millis(15_015));
     let pings = ["b", "worse"].map(|name| (Duration::from_millis(9_015), name.to_owned()));
@@ -90,11 +90,11 @@ fn a_holder_whose_container_has_terminated_is_succeeded_within_seconds() {
     let mut candidates = [candidate("a", "1.32", "Holder"), candidate("b", "1.32", "Standby")];
     candidates[0].record.pod = Some(Pod { name: "a".to_owned(), uid: "pod".to_owned() });
     let running = PodRecord { uid: "pod".to_owned(), ..PodRecord::default() };
-    let predicted = objects_forecast(&lease, &candidates, Holder::Dies { pod: Some(running.clone()) });
+    let predicted = objects_forecast(&lease, &candidates, HolderForecast::Dies { pod: Some(running.clone()) });
     assert_eq!((predicted.doubt, predicted.named_after), (Some(Doubt::NotTerminated), Duration::from_millis(15_015)));
     let end = ContainerEnd { container: "web".to_owned(), finished_at: time(100), reason: "Error".to_owned() };
     let dead = PodRecord { ends: vec![end], ..running };
-    let predicted = objects_forecast(&lease, &candidates, Holder::Dies { pod: Some(dead) });
+    let predicted = objects_forecast(&lease, &candidates, HolderForecast::Dies { pod: Some(dead) });
     assert_eq!(predicted.named.as_deref(), Some("b"));
     assert!(predicted.named_after < Duration::from_secs(4), "{:?}", predicted.named_after);
 }

@@ -49,13 +49,13 @@ pub struct TermRow {
     #[serde(skip)]
     pub ended: String,
     /// The source of this information.
-    pub source: Source,
+    pub source: TermSource,
 }
 
 /// The source of the information on a term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum TermSource {
     /// The Lease names the holder.
     #[default]
     Lease,
@@ -106,7 +106,7 @@ fn older(events: &[Start], oldest_recorded: Option<WireTime>) -> Vec<TermRow> {
 impl TermRow {
     /// The end of the term, or `now` while it runs; `None` if the end is unknown.
     pub(super) fn until(&self, now: WireTime) -> Option<WireTime> {
-        let is_running = self.source == Source::Lease;
+        let is_running = self.source == TermSource::Lease;
         self.until.map(|until| until.0).or_else(|| is_running.then_some(now))
     }
 
@@ -117,7 +117,7 @@ impl TermRow {
             holder: holder.to_owned(),
             since: record.running_term().map(|term| MicroTime(term.since)),
             ended: if is_grant { "granted, not taken up yet" } else { "on the Lease now" }.to_owned(),
-            source: Source::Lease,
+            source: TermSource::Lease,
             ..Self::default()
         }
     }
@@ -135,7 +135,7 @@ impl TermRow {
             ending: Some(ending.as_str()),
             cause: ending.cause(),
             ended: ending.to_string(),
-            source: Source::History,
+            source: TermSource::History,
         }
     }
 
@@ -144,7 +144,7 @@ impl TermRow {
             holder: start.holder.clone(),
             since: Some(MicroTime(start.at)),
             ended: "from an event".to_owned(),
-            source: Source::Event,
+            source: TermSource::Event,
             ..Self::default()
         }
     }
@@ -197,7 +197,7 @@ mod tests {
         let events = [start("z", 20), start("a", 100), start("a", 101), start("y", 50), start("b", 175)];
         let terms = PastTerms::new("n", "l", &record(), &events).terms;
         let older: Vec<_> = terms[3..].iter().map(|term| (term.holder.as_str(), term.source)).collect();
-        assert_eq!(older, [("y", Source::Event), ("z", Source::Event)]);
+        assert_eq!(older, [("y", TermSource::Event), ("z", TermSource::Event)]);
     }
 
     #[test]

@@ -33,8 +33,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::peer::Connection;
 pub use self::peer::Peer;
+use self::peer::PeerConnection;
 use self::places::{Place, Places};
 pub use self::socket::Socket;
 use crate::hint::Hinted;
@@ -152,7 +152,7 @@ async fn serve_connection(
     stop: CancellationToken,
 ) {
     let peer = Peer::default();
-    let stream = Connection::new(stream, peer.clone(), UNREAD_LIMIT);
+    let stream = PeerConnection::new(stream, peer.clone(), UNREAD_LIMIT);
     let service = TowerToHyperService::new(router.layer(Extension(peer)));
     let service = service_fn(|request| {
         let serving = place.serve();

@@ -7,7 +7,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// The log of a process.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct ProcessLog {
     /// The format of its lines.
     pub format: LogFormat,
     /// Which events it contains.
@@ -73,7 +73,7 @@ impl LogLevel {
     }
 }
 
-impl Log {
+impl ProcessLog {
     /// Installs the log, unless the process already has one.
     pub fn install(self) {
         let builder = tracing_subscriber::fmt()

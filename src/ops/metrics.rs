@@ -30,7 +30,7 @@ pub use self::releases::ReleaseMetrics;
 
 /// The controller's metrics. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct ControllerMetrics {
     /// Completed elections, by result.
     pub elections: Labelled<Counter>,
     /// Requests to live holders to hand over, by the reason for preferring another candidate.
@@ -84,7 +84,7 @@ pub struct FailureLabels {
     error: &'static str,
 }
 
-impl Metrics {
+impl ControllerMetrics {
     /// Creates all metrics at zero, and the registry that prints them.
     pub fn new() -> (Self, Registry) {
         Self::with_lease_limit(DEFAULT_LEASE_LIMIT)

@@ -25,18 +25,18 @@ pub(super) struct Feed {
 }
 
 /// Namespace and name of a Lease.
-type Key = (Arc<str>, Arc<str>);
+type NamespacedName = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 struct FeedState {
     newest: u64,
     controller: Option<(u64, Arc<RawValue>)>,
     /// Each Lease, with the number of its last change.
-    leases: HashMap<Key, (u64, Arc<RawValue>)>,
+    leases: HashMap<NamespacedName, (u64, Arc<RawValue>)>,
     /// The Leases by the number of their last change.
-    by_number: BTreeMap<u64, Key>,
+    by_number: BTreeMap<u64, NamespacedName>,
     /// The removals by their number. If a Lease came back, its number in `leases` is greater.
-    removed: BTreeMap<u64, Key>,
+    removed: BTreeMap<u64, NamespacedName>,
     /// The number of the newest removal that is no longer remembered.
     forgotten: u64,
 }
@@ -80,7 +80,7 @@ impl Feed {
                 return None;
             }
             let number = state.newest + 1;
-            if let Some((former, _)) = state.leases.insert(Key::clone(&key), (number, document)) {
+            if let Some((former, _)) = state.leases.insert(NamespacedName::clone(&key), (number, document)) {
                 state.by_number.remove(&former);
             }
             state.by_number.insert(number, key);

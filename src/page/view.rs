@@ -24,7 +24,7 @@ pub struct ControllerView {
 /// A Lease with its candidates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LeaseView {
+pub struct ElectionView {
     /// Its namespace.
     pub namespace: String,
     /// Its name.

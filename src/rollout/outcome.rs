@@ -12,7 +12,7 @@ use crate::simulation::group::ReplicaSpec;
 /// The outcome of an upgrade. All times count from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct UpgradeOutcome {
     /// The Lease; `None` if no cluster was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
@@ -23,7 +23,7 @@ pub struct Outcome {
     /// The events, in order.
     pub timeline: Vec<Entry>,
     /// The terms, in order.
-    pub terms: Vec<Term>,
+    pub terms: Vec<UpgradeTerm>,
     /// The times without a leader, in order.
     pub gaps: Vec<Gap>,
     /// The sum of all times without a leader.
@@ -78,7 +78,7 @@ pub enum What {
 /// A term.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Term {
+pub struct UpgradeTerm {
     /// The replica.
     pub holder: String,
     /// Its binary version.
@@ -159,15 +159,15 @@ impl Recorder {
     }
 
     /// The outcome of an upgrade that was observed until `until`. `ended` is when it ended, if it did.
-    pub(super) fn outcome(mut self, ended: Option<Duration>, until: Duration) -> Outcome {
+    pub(super) fn outcome(mut self, ended: Option<Duration>, until: Duration) -> UpgradeOutcome {
         self.entries.sort_by_key(|(at, ..)| *at);
-        let mut terms: Vec<Term> = Vec::new();
+        let mut terms: Vec<UpgradeTerm> = Vec::new();
         let mut gaps: Vec<Gap> = Vec::new();
         let mut free_since = Some(Duration::ZERO);
         let mut changes = 0;
         let mut live = self.old.clone();
         let mut beside_older = false;
-        let begin = |name: &str, at: Duration| Term {
+        let begin = |name: &str, at: Duration| UpgradeTerm {
             holder: name.to_owned(),
             version: self.versions.get(name).cloned().unwrap_or_default(),
             from_seconds: seconds(at),
@@ -208,7 +208,7 @@ impl Recorder {
             replica,
             message,
         });
-        Outcome {
+        UpgradeOutcome {
             lease: None,
             to: self.to,
             replicas: self.old.len(),
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((first.changes, first.gaps.len(), first.gaps[0].seconds), (1, 1, 3.0));
     }
 
-    fn recorder_without_a_leader() -> Outcome {
+    fn recorder_without_a_leader() -> UpgradeOutcome {
         let mut recorder = recorder(None);
         recorder.news(Duration::from_secs(3), News::Leads { replica: 0 }, |number| OLD[number].to_owned());
         recorder.outcome(None, Duration::from_secs(9))

@@ -2,13 +2,13 @@
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::outcome::{Outcome, What};
+use super::outcome::{UpgradeOutcome, What};
 use super::upgrade::LIMIT;
 use crate::terminal::{Styles, visible};
 
 /// Renders the outcome, with a newline at its end.
-pub(super) fn render(outcome: &Outcome, styles: Styles) -> String {
-    let Outcome { lease, to, replicas, .. } = outcome;
+pub(super) fn render(outcome: &UpgradeOutcome, styles: Styles) -> String {
+    let UpgradeOutcome { lease, to, replicas, .. } = outcome;
     let count = if *replicas == 1 { "1 replica".to_owned() } else { format!("{replicas} replicas") };
     let of_lease = lease.as_ref().map_or_else(String::new, |lease| format!(" of Lease {lease}"));
     let title = format!("Simulated upgrade{of_lease} to {to}, {count}");
@@ -21,7 +21,7 @@ pub(super) fn render(outcome: &Outcome, styles: Styles) -> String {
     blocks.join("\n\n") + "\n"
 }
 
-fn timeline(outcome: &Outcome) -> String {
+fn timeline(outcome: &UpgradeOutcome) -> String {
     let mut table = plain();
     for entry in &outcome.timeline {
         let what = match entry.event {
@@ -40,7 +40,7 @@ fn timeline(outcome: &Outcome) -> String {
 }
 
 /// A table of the terms and the gaps between them, in order.
-fn leaders(outcome: &Outcome) -> String {
+fn leaders(outcome: &UpgradeOutcome) -> String {
     let mut table = plain();
     table.set_header(["LEADER", "VERSION", "FROM", "UNTIL", "FOR"]);
     let terms = outcome.terms.iter().map(|term| {
@@ -65,8 +65,9 @@ fn leaders(outcome: &Outcome) -> String {
     trimmed(&table)
 }
 
-fn summary(outcome: &Outcome) -> String {
-    let Outcome { changes, without_leader_seconds, longest_gap_seconds, gaps, newer_leads_beside_older, .. } = outcome;
+fn summary(outcome: &UpgradeOutcome) -> String {
+    let UpgradeOutcome { changes, without_leader_seconds, longest_gap_seconds, gaps, newer_leads_beside_older, .. } =
+        outcome;
     let times = |count: usize| match count {
         1 => "once".to_owned(),
         count => format!("{count} times"),
@@ -116,12 +117,13 @@ fn trimmed(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::Term;
+    use crate::rollout::UpgradeTerm;
 
     #[test]
     fn a_summary_without_a_gap_and_without_an_end_says_so() {
-        let term = Term { holder: "a".to_owned(), version: "1.1".to_owned(), from_seconds: 0.0, until_seconds: None };
-        let outcome = Outcome { terms: vec![term], ..Outcome::default() };
+        let term =
+            UpgradeTerm { holder: "a".to_owned(), version: "1.1".to_owned(), from_seconds: 0.0, until_seconds: None };
+        let outcome = UpgradeOutcome { terms: vec![term], ..UpgradeOutcome::default() };
         let expected = format!(
             "The upgrade does not end within {}.\nThe leader does not change.\nA replica leads at every moment.\n\
              No replica leads while one of an older version is live.",

@@ -11,7 +11,7 @@ use hustings_core::election;
 use hustings_core::model::WireTime;
 
 use super::config::{Config, Order};
-use super::outcome::{Outcome, Recorder, Step};
+use super::outcome::{Recorder, Step, UpgradeOutcome};
 use crate::simulation::group::{Group, REST, ReplicaSpec};
 use crate::simulation::{NewReplica, Simulation};
 
@@ -43,7 +43,7 @@ pub(super) struct Running {
 }
 
 /// Simulates the upgrade.
-pub(super) fn simulate(upgrade: &Upgrade<'_>) -> Outcome {
+pub(super) fn simulate(upgrade: &Upgrade<'_>) -> UpgradeOutcome {
     let group = &upgrade.group;
     let controller = (!group.is_direct).then(election::Config::default);
     let mut simulation = Simulation::new(&group.lease, controller, upgrade.wall);
@@ -68,7 +68,7 @@ struct Rollout<'a> {
 }
 
 impl Rollout<'_> {
-    fn run(mut self) -> Outcome {
+    fn run(mut self) -> UpgradeOutcome {
         loop {
             self.start_ready();
             self.reconcile();

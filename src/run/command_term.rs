@@ -48,7 +48,7 @@ pub(super) struct Runner {
 
 /// How the command's term has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum End {
+pub(super) enum CommandEnd {
     /// The command ended by itself.
     Exited(Status),
     /// The wrapper stopped the command, for a hand-over or for its own stop.
@@ -72,17 +72,17 @@ impl Runner {
         guardian: &mut Guardian,
         leadership: &Leadership,
         term: &Term,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<CommandEnd> {
         CommandTerm { runner: self, guardian, leadership, term }.serve().await
     }
 }
 
 impl CommandTerm<'_> {
-    async fn serve(mut self) -> anyhow::Result<End> {
+    async fn serve(mut self) -> anyhow::Result<CommandEnd> {
         let mut validity = Box::pin(self.leadership.validity().fuse());
-        let Some(valid_until) = validity.next().await.flatten() else { return Ok(End::Lost) };
+        let Some(valid_until) = validity.next().await.flatten() else { return Ok(CommandEnd::Lost) };
         self.write_file(valid_until);
-        let Some(target) = self.start()? else { return Ok(End::Lost) };
+        let Some(target) = self.start()? else { return Ok(CommandEnd::Lost) };
         let end = self.supervise(target, valid_until, validity).await;
         self.clear().await;
         end
@@ -94,7 +94,7 @@ impl CommandTerm<'_> {
         target: SignalTarget,
         valid_until: Moment,
         mut validity: impl FusedStream<Item = Option<Moment>> + Unpin,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<CommandEnd> {
         let mut bounds = Bounds {
             stop_grace: self.runner.config.stop_grace,
             lost_grace: self.runner.config.lost_grace,
@@ -150,9 +150,9 @@ impl CommandTerm<'_> {
         lost |= self.runner.clock.now() >= bounds.valid_until;
         tracing::info!(%status, lost, "the command ended");
         Ok(match bounds.stopping_since {
-            _ if lost => End::Lost,
-            Some(_) => End::Stopped(status),
-            None => End::Exited(status),
+            _ if lost => CommandEnd::Lost,
+            Some(_) => CommandEnd::Stopped(status),
+            None => CommandEnd::Exited(status),
         })
     }
 

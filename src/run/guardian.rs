@@ -34,7 +34,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::children::{Children, SignalTarget};
 use super::processes;
 use super::validity_file::VALID_UNTIL_FILE;
-use crate::ops::logging::Log;
+use crate::ops::logging::ProcessLog;
 
 /// How much later the guardian kills than the wrapper, so that a healthy wrapper kills first.
 const LATENESS: Duration = Duration::from_millis(150);
@@ -61,7 +61,7 @@ const PIPE_CAPACITY: usize = 64 * 1024;
 pub(super) struct Guardian {
     child: Child,
     children: Children,
-    log: Log,
+    log: ProcessLog,
     folder: PathBuf,
 }
 
@@ -75,7 +75,7 @@ enum Message {
 
 impl Guardian {
     /// Starts the guardian. The guardian removes `folder` when the wrapper is gone.
-    pub(super) fn start(children: &Children, log: Log, folder: &Path) -> std::io::Result<Self> {
+    pub(super) fn start(children: &Children, log: ProcessLog, folder: &Path) -> std::io::Result<Self> {
         let child = spawn(children, &log, folder)?;
         Ok(Self { child, children: children.clone(), log, folder: folder.to_owned() })
     }
@@ -124,7 +124,7 @@ impl Drop for Guardian {
     }
 }
 
-fn spawn(children: &Children, log: &Log, folder: &Path) -> std::io::Result<Child> {
+fn spawn(children: &Children, log: &ProcessLog, folder: &Path) -> std::io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["guardian", "--log-format", log.format.as_str(), "--log-level", log.level.as_str()]).arg(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::null());

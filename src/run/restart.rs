@@ -23,7 +23,7 @@ pub enum Restart {
 
 /// Computes the wait before the next start of the command.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(super) struct RestartBackoff {
     last: Option<Duration>,
 }
 
@@ -43,7 +43,7 @@ impl Restart {
     }
 }
 
-impl Backoff {
+impl RestartBackoff {
     /// The wait after a command that ran for the duration `ran`.
     pub(super) fn next(&mut self, ran: Duration) -> Duration {
         let wait = match self.last {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_limit_and_reset_after_a_long_run() {
-        let mut backoff = Backoff::default();
+        let mut backoff = RestartBackoff::default();
         let waits: Vec<_> = (0..10).map(|_| backoff.next(Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
         assert_eq!(backoff.next(LONGEST_WAIT), LONGEST_WAIT);

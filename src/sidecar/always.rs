@@ -77,7 +77,7 @@ mod tests {
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
 
-    use super::super::label::{Pod, PodLabel};
+    use super::super::label::{OwnPod, PodLabel};
     use super::super::testing::{candidacy, endpoints, get, leading, read_until, sidecar};
     use super::*;
     use crate::access::Access;
@@ -116,7 +116,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_label_does_not_stay_for_the_delay_of_the_hand_over() {
         let (cluster, requests) = cluster(|_| Some((200, json!({ "metadata": { "name": "p" } }))));
-        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let label = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
         let is_labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
         let (campaign, term) = leading().await;

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::label::{Keeper, Pod, PodLabel};
+use super::label::{Keeper, OwnPod, PodLabel};
 use crate::access::Access;
 use crate::candidacy::{Candidacy, Connection};
 use crate::cluster::Cluster;
@@ -24,7 +24,7 @@ pub(super) struct Sidecar<'a> {
     pub(super) access: &'a Access,
     pub(super) candidacy: Candidacy,
     pub(super) connection: Connection,
-    pub(super) pod_label: Option<(PodLabel, Pod)>,
+    pub(super) pod_label: Option<(PodLabel, OwnPod)>,
     pub(super) fail_open: FailOpen,
     pub(super) registry: Arc<Registry>,
     pub(super) metrics: Metrics,

@@ -45,7 +45,7 @@ pub struct PodLabel {
 
 /// The pod of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
+pub struct OwnPod {
     /// Its name.
     pub name: String,
     /// Its namespace.
@@ -65,7 +65,7 @@ pub(super) struct Keeper {
 struct LabelWriter {
     pods: Api<PodObject>,
     label: PodLabel,
-    pod: Pod,
+    pod: OwnPod,
 }
 
 impl PodLabel {
@@ -94,10 +94,10 @@ impl Keeper {
     ///
     /// # Errors
     /// Fails if the server rejects the write permanently, or if the pod does not exist.
-    pub(super) async fn start(client: Client, label: PodLabel, pod: Pod) -> anyhow::Result<Self> {
+    pub(super) async fn start(client: Client, label: PodLabel, pod: OwnPod) -> anyhow::Result<Self> {
         let writer = LabelWriter { pods: Api::namespaced(client, &pod.namespace), label, pod };
         if let Err(LabelFailure::Refused(error) | LabelFailure::Gone(error)) = writer.write(false).await {
-            let Pod { name, namespace, .. } = &writer.pod;
+            let OwnPod { name, namespace, .. } = &writer.pod;
             return Err(api_error(error).context(Hinted::new(
                 format!("cannot label pod {namespace}/{name}"),
                 "--pod-label needs POD_NAME and POD_NAMESPACE of this pod, and a Role that lets its ServiceAccount \
@@ -236,7 +236,7 @@ mod tests {
             let answer = if code == 200 { object } else { status };
             let (cluster, requests) = cluster(move |_| Some((code, answer.clone())));
             let label = PodLabel::read("hustings.io/leader=true").unwrap();
-            let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: Some("u".to_owned()) };
+            let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: Some("u".to_owned()) };
             let writer = LabelWriter { pods: Api::namespaced(cluster.leases, "n"), label, pod };
             for (on, value) in [(true, json!("true")), (false, Value::Null)] {
                 let written = match writer.write(on).await {
@@ -284,7 +284,7 @@ mod tests {
                 Some(if fails { failure.clone() } else { (200, json!({ "metadata": { "name": "p" } })) })
             });
             let label = PodLabel::read("leader=true").unwrap();
-            let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+            let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
             let keeper = Keeper::start(cluster.leases, label, pod).await.unwrap();
             keeper.put_on();
             keeper.written.clone().wait_for(|written| *written == Some(true)).await.unwrap();
@@ -311,7 +311,7 @@ mod tests {
             })
         });
         let label = PodLabel::read("leader=true").unwrap();
-        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let keeper = Keeper::start(cluster.leases, label, pod).await.unwrap();
         keeper.written.clone().wait_for(|written| *written == Some(false)).await.unwrap();
         keeper.put_on();
@@ -327,7 +327,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_gets_no_answer_in_time_may_succeed_later() {
         let label = PodLabel::read("leader=true").unwrap();
-        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let writer = LabelWriter { pods: Api::namespaced(silent_cluster(|_| None).leases, "n"), label, pod };
         let began = tokio::time::Instant::now();
         let Err(LabelFailure::Passing(reason)) = writer.write(true).await else { panic!("there was no answer") };
@@ -347,7 +347,7 @@ mod tests {
                 let fails = is_on && count().is_ok();
                 Some(if fails { failure.clone() } else { (200, json!({ "metadata": { "name": "p" } })) })
             });
-            let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+            let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
             let keeper = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
             let began = tokio::time::Instant::now();
             keeper.put_on();
@@ -360,7 +360,7 @@ mod tests {
     async fn a_pod_that_cannot_be_labelled_is_named_with_the_remedy() {
         let (cluster, _) = cluster(|_| Some(failure(403)));
         let label = PodLabel::read("leader=true").unwrap();
-        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let error = Keeper::start(cluster.leases, label, pod).await.err().unwrap();
         let hinted = error.downcast_ref::<Hinted>().unwrap();
         assert_eq!(hinted.to_string(), "cannot label pod n/p");

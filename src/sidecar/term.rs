@@ -76,7 +76,7 @@ enum Written {
 /// The data of an event.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct EventData<'a> {
     identity: &'a str,
     lease: &'a str,
     term: u32,
@@ -186,7 +186,7 @@ impl ClientStream {
             Written::Leading | Written::Stopping | Written::Stopped => return None,
         };
         let valid_millis = if leads { u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX) } else { 0 };
-        let data = Data {
+        let data = EventData {
             identity: leadership.identity(),
             lease: leadership.lease(),
             term: term.number,

@@ -40,7 +40,7 @@ pub(super) struct Updates {
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum ChangeKind {
     /// A term of this replica has begun.
     Leading,
     /// The term is over, or the sidecar is about to give it up.
@@ -50,7 +50,7 @@ pub(super) enum Event {
 }
 
 /// One reader of an event stream.
-pub(super) struct Reader {
+pub(super) struct EventReader {
     updates: Arc<Updates>,
     number: watch::Receiver<u64>,
     last: Option<Snapshot>,
@@ -61,7 +61,7 @@ pub(super) struct Reader {
 #[derive(Debug)]
 pub(super) struct Update {
     pub(super) number: u64,
-    pub(super) event: Event,
+    pub(super) event: ChangeKind,
     pub(super) snapshot: Snapshot,
 }
 
@@ -120,8 +120,8 @@ impl Updates {
         }
     }
 
-    pub(super) fn reader(self: &Arc<Self>) -> Reader {
-        Reader { updates: Arc::clone(self), number: self.number.subscribe(), last: None, leading_token: None }
+    pub(super) fn reader(self: &Arc<Self>) -> EventReader {
+        EventReader { updates: Arc::clone(self), number: self.number.subscribe(), last: None, leading_token: None }
     }
 
     async fn over(&self) {
@@ -136,7 +136,7 @@ impl Updates {
     }
 }
 
-impl Reader {
+impl EventReader {
     /// Returns the current state first, and then each change. Slow readers skip intermediate states, never the latest.
     pub(super) async fn next(&mut self) -> Update {
         loop {
@@ -151,8 +151,8 @@ impl Reader {
             let leading_token = self.updates.leading_readers.token();
             let snapshot = self.updates.snapshot();
             if let Some(event) = next_event(self.last.as_ref(), &snapshot) {
-                let snapshot = if event == Event::Stopped { snapshot.without_term() } else { snapshot };
-                if event == Event::Leading {
+                let snapshot = if event == ChangeKind::Stopped { snapshot.without_term() } else { snapshot };
+                if event == ChangeKind::Leading {
                     self.leading_token = Some(leading_token);
                 }
                 self.last = Some(snapshot.clone());
@@ -166,19 +166,19 @@ impl Reader {
 }
 
 /// The next event for a reader whose last event showed `last`, if it differs from `now`.
-fn next_event(last: Option<&Snapshot>, now: &Snapshot) -> Option<Event> {
+fn next_event(last: Option<&Snapshot>, now: &Snapshot) -> Option<ChangeKind> {
     match last {
-        None if now.is_leader => Some(Event::Leading),
-        None => Some(Event::Observed),
+        None if now.is_leader => Some(ChangeKind::Leading),
+        None => Some(ChangeKind::Observed),
         // Report the end of the previous term even if the next term of this replica has begun.
-        Some(last) if last.is_leader && last.token != now.token => Some(Event::Stopped),
-        Some(last) if !last.is_leader && now.is_leader => Some(Event::Leading),
-        Some(last) if last.holder != now.holder => Some(Event::Observed),
+        Some(last) if last.is_leader && last.token != now.token => Some(ChangeKind::Stopped),
+        Some(last) if !last.is_leader && now.is_leader => Some(ChangeKind::Leading),
+        Some(last) if last.holder != now.holder => Some(ChangeKind::Observed),
         Some(_) => None,
     }
 }
 
-impl Event {
+impl ChangeKind {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Leading => "leading",
@@ -209,11 +209,11 @@ mod tests {
         let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
         tokio::spawn(Arc::clone(&updates).follow(Health::new()));
         let mut reader = updates.reader();
-        assert_eq!(reader.next().await.event, Event::Observed);
+        assert_eq!(reader.next().await.event, ChangeKind::Observed);
         let campaign = elector.start();
         let update = reader.next().await;
         let term = campaign.leadership().term().unwrap();
-        assert_eq!((update.event, update.snapshot.token), (Event::Leading, Some(term.token)));
+        assert_eq!((update.event, update.snapshot.token), (ChangeKind::Leading, Some(term.token)));
         let _work = term.begin_work().unwrap();
         let reading = tokio::spawn(async move {
             let update = reader.next().await;
@@ -226,7 +226,7 @@ mod tests {
         let began = Instant::now();
         updates.term_ends().await;
         assert!(began.elapsed() < NOTIFY_LIMIT, "{:?}", began.elapsed());
-        assert_eq!(reading.await.unwrap(), (Event::Stopped, None, true));
+        assert_eq!(reading.await.unwrap(), (ChangeKind::Stopped, None, true));
     }
 
     #[tokio::test(start_paused = true)]
@@ -251,11 +251,11 @@ mod tests {
             let (campaign, term) = leading().await;
             let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
             let mut reader = updates.reader();
-            assert_eq!(reader.next().await.event, Event::Leading);
+            assert_eq!(reader.next().await.event, ChangeKind::Leading);
             let _work = term.begin_work().unwrap();
             term.resign();
             term.cancelled().await;
-            assert_eq!(reader.next().await.event, Event::Stopped);
+            assert_eq!(reader.next().await.event, ChangeKind::Stopped);
             let began = Instant::now();
             let next = async {
                 if is_taken {
@@ -286,7 +286,7 @@ mod tests {
         first.cancelled().await;
         store.edit_lease("n", "l", |lease| lease.holder = None);
         let second = leadership.wait_until_leader().await.unwrap();
-        for (event, token) in [(Event::Stopped, None), (Event::Leading, Some(second.token))] {
+        for (event, token) in [(ChangeKind::Stopped, None), (ChangeKind::Leading, Some(second.token))] {
             let update = reader.next().await;
             assert_eq!((update.event, update.snapshot.token), (event, token));
         }
@@ -327,10 +327,10 @@ mod tests {
         let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
         tokio::spawn(Arc::clone(&updates).follow(Health::new()));
         let mut reader = updates.reader();
-        assert_eq!(reader.next().await.event, Event::Leading);
+        assert_eq!(reader.next().await.event, ChangeKind::Leading);
         clock.0.fetch_add(60_000_000, Ordering::SeqCst);
         let ended = tokio::time::timeout(2 * CHECK_PERIOD, reader.next()).await;
-        assert_eq!(ended.expect("no event of the elector shows it").event, Event::Stopped);
+        assert_eq!(ended.expect("no event of the elector shows it").event, ChangeKind::Stopped);
     }
 
     fn snapshot(holder: Option<&str>, token: Option<u64>) -> Snapshot {
@@ -351,25 +351,25 @@ mod tests {
         let first = snapshot(Some("me"), Some(7));
         let second = snapshot(Some("me"), Some(9));
         for (last, now, event) in [
-            (None, &unheld, Some(Event::Observed)),
-            (None, &first, Some(Event::Leading)),
+            (None, &unheld, Some(ChangeKind::Observed)),
+            (None, &first, Some(ChangeKind::Leading)),
             (Some(&unheld), &unheld, None),
-            (Some(&unheld), &other, Some(Event::Observed)),
-            (Some(&other), &unheld, Some(Event::Observed)),
-            (Some(&other), &first, Some(Event::Leading)),
+            (Some(&unheld), &other, Some(ChangeKind::Observed)),
+            (Some(&other), &unheld, Some(ChangeKind::Observed)),
+            (Some(&other), &first, Some(ChangeKind::Leading)),
             (Some(&first), &first, None),
-            (Some(&first), &other, Some(Event::Stopped)),
-            (Some(&first), &unheld, Some(Event::Stopped)),
-            (Some(&first), &second, Some(Event::Stopped)),
+            (Some(&first), &other, Some(ChangeKind::Stopped)),
+            (Some(&first), &unheld, Some(ChangeKind::Stopped)),
+            (Some(&first), &second, Some(ChangeKind::Stopped)),
         ] {
             assert_eq!(next_event(last, now), event, "{last:?} {now:?}");
             // `/sse` shows only the holder, and repeats none.
-            let shown = if event == Some(Event::Stopped) { now.clone().without_term() } else { now.clone() };
+            let shown = if event == Some(ChangeKind::Stopped) { now.clone().without_term() } else { now.clone() };
             assert!(event.is_none() || last.is_none_or(|last| last.name() != shown.name()), "{last:?} {now:?}");
         }
         // The event for the end of a term does not show the next term.
         assert_eq!(second.clone().without_term(), unheld);
-        assert_eq!(next_event(Some(&unheld), &second), Some(Event::Leading));
+        assert_eq!(next_event(Some(&unheld), &second), Some(ChangeKind::Leading));
         assert_eq!(other.clone().without_term(), other);
     }
 }

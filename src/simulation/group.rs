@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{self, Durations, FailOpen, Mode, Timing};
+use hustings_core::elector::{self, Durations, ElectorMode, FailOpen, Timing};
 use hustings_core::model::{CandidateRecord, LeaseActs, Nomination, RecordedStatus, Strategy};
 
 use super::{NewReplica, Simulation};
@@ -114,7 +114,7 @@ impl Group {
             identity: name.clone(),
             lease_name: self.lease.clone(),
             session: session.clone(),
-            mode: if self.is_direct { Mode::Direct } else { Mode::Coordinated },
+            mode: if self.is_direct { ElectorMode::Direct } else { ElectorMode::Coordinated },
             strategy: strategy.clone(),
             fallback: true,
             timing,

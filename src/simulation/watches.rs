@@ -1,7 +1,7 @@
 //! The watches of a simulation. Each delivers the newest version of an object to its process.
 
 use hustings_core::election;
-use hustings_core::elector::{self, Mode};
+use hustings_core::elector::{self, ElectorMode};
 use hustings_core::model::{CandidateKey, Outcome, Reply, Request};
 
 use super::{LATENCY, Replica, Simulation, SimulationEvent};
@@ -46,7 +46,7 @@ impl Simulation {
     pub(super) fn show_candidate(&mut self, key: &CandidateKey) {
         let record = self.store.candidate(key).cloned();
         let stands = |replica: &Replica| {
-            *replica.nomination.name == *key.name && replica.elector.config().mode == Mode::Coordinated
+            *replica.nomination.name == *key.name && replica.elector.config().mode == ElectorMode::Coordinated
         };
         if let Some(index) = self.replicas.iter().position(stands) {
             let source = elector::Source::Watch;

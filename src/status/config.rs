@@ -10,12 +10,12 @@ pub struct Config {
     /// Whether to keep running and show every change.
     pub watch: bool,
     /// The output format.
-    pub output: Output,
+    pub output: StatusOutput,
 }
 
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum StatusOutput {
     /// For people.
     Table,
     /// For people, with more columns.

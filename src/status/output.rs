@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use super::config::{Config, Output};
+use super::config::{Config, StatusOutput};
 use super::snapshot::LeaseRow;
 use super::table;
 use crate::terminal::{Styles, print};
@@ -16,12 +16,12 @@ pub(super) fn show(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<()> {
 
 fn text(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<String> {
     Ok(match config.output {
-        Output::Json if config.watch => serde_json::to_string(rows)? + "\n",
-        Output::Json => serde_json::to_string_pretty(rows)? + "\n",
+        StatusOutput::Json if config.watch => serde_json::to_string(rows)? + "\n",
+        StatusOutput::Json => serde_json::to_string_pretty(rows)? + "\n",
         // Each change is a separate document.
-        Output::Yaml => format!("---\n{}", serde_saphyr::to_string(&rows)?),
-        Output::Name => names(rows),
-        Output::Table | Output::Wide => table::render(rows, form(config)) + "\n",
+        StatusOutput::Yaml => format!("---\n{}", serde_saphyr::to_string(&rows)?),
+        StatusOutput::Name => names(rows),
+        StatusOutput::Table | StatusOutput::Wide => table::render(rows, form(config)) + "\n",
     })
 }
 
@@ -48,15 +48,15 @@ impl<'a> Printer<'a> {
         let is_first = self.printed == 0;
         self.printed += rows.len();
         Ok(match self.config.output {
-            Output::Json => {
+            StatusOutput::Json => {
                 // Strip the brackets of the array.
                 let array = serde_json::to_string_pretty(rows)?;
                 let elements = array.trim_start_matches("[\n").trim_end_matches("\n]");
                 format!("{}{elements}", if is_first { "[\n" } else { ",\n" })
             }
-            Output::Yaml => serde_saphyr::to_string(&rows)?,
-            Output::Name => names(rows),
-            Output::Table | Output::Wide => {
+            StatusOutput::Yaml => serde_saphyr::to_string(&rows)?,
+            StatusOutput::Name => names(rows),
+            StatusOutput::Table | StatusOutput::Wide => {
                 let form = form(self.config);
                 table::render(rows, table::Form { has_header: is_first, ..form }) + "\n"
             }
@@ -70,23 +70,23 @@ impl<'a> Printer<'a> {
 
     fn end_text(&self) -> String {
         match (self.config.output, self.printed) {
-            (Output::Json | Output::Yaml, 0) => "[]\n".to_owned(),
-            (Output::Json, _) => "\n]\n".to_owned(),
-            (Output::Table | Output::Wide, 0) => table::render(&[], form(self.config)) + "\n",
-            (Output::Yaml | Output::Name | Output::Table | Output::Wide, _) => String::new(),
+            (StatusOutput::Json | StatusOutput::Yaml, 0) => "[]\n".to_owned(),
+            (StatusOutput::Json, _) => "\n]\n".to_owned(),
+            (StatusOutput::Table | StatusOutput::Wide, 0) => table::render(&[], form(self.config)) + "\n",
+            (StatusOutput::Yaml | StatusOutput::Name | StatusOutput::Table | StatusOutput::Wide, _) => String::new(),
         }
     }
 }
 
 /// Whether each change redraws the terminal instead of appending to it.
 pub(super) fn shows_page(config: &Config) -> bool {
-    config.watch && matches!(config.output, Output::Table | Output::Wide) && std::io::stdout().is_terminal()
+    config.watch && matches!(config.output, StatusOutput::Table | StatusOutput::Wide) && std::io::stdout().is_terminal()
 }
 
 fn form(config: &Config) -> table::Form {
     table::Form {
         is_in_full: config.lease.is_some(),
-        is_wide: config.output == Output::Wide,
+        is_wide: config.output == StatusOutput::Wide,
         has_header: true,
         styles: Styles::of_stdout(),
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::super::snapshot::missing;
     use super::*;
 
-    fn printed(output: Output, pages: &[&[&str]]) -> String {
+    fn printed(output: StatusOutput, pages: &[&[&str]]) -> String {
         let config = Config { lease: None, all_namespaces: true, watch: false, output };
         let mut printer = Printer::new(&config);
         let row = |name: &&str| missing(("n".to_owned(), (*name).to_owned()), Vec::new());
@@ -118,37 +118,37 @@ mod tests {
         let (both, one, none, other): (&[&str], &[&str], &[&str], &[&str]) = (&["a", "b"], &["a"], &[], &["b"]);
         for pages in [&[][..], &[both], &[one, none, other]] {
             let expected: Vec<&str> = pages.iter().copied().flatten().copied().collect();
-            let rows: Vec<Value> = serde_json::from_str(&printed(Output::Json, pages)).unwrap();
-            let of_yaml: Vec<Value> = serde_yaml::from_str(&printed(Output::Yaml, pages)).unwrap();
+            let rows: Vec<Value> = serde_json::from_str(&printed(StatusOutput::Json, pages)).unwrap();
+            let of_yaml: Vec<Value> = serde_yaml::from_str(&printed(StatusOutput::Yaml, pages)).unwrap();
             let names =
                 |rows: &[Value]| rows.iter().map(|row| row["lease"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
             assert_eq!((names(&rows), names(&of_yaml)), (names(&of_yaml), names(&rows)));
             assert_eq!(names(&rows), expected, "{pages:?}");
-            let table = printed(Output::Table, pages);
+            let table = printed(StatusOutput::Table, pages);
             assert_eq!(table.matches("NAMESPACE").count(), usize::from(!expected.is_empty()), "{table}");
         }
         assert_eq!(
-            printed(Output::Name, &[&["a"], &["b"]]),
+            printed(StatusOutput::Name, &[&["a"], &["b"]]),
             "lease.coordination.k8s.io/a\nlease.coordination.k8s.io/b\n"
         );
-        assert_eq!(printed(Output::Name, &[]), "");
-        assert!(printed(Output::Wide, &[]).starts_with("no Lease here is enrolled"));
+        assert_eq!(printed(StatusOutput::Name, &[]), "");
+        assert!(printed(StatusOutput::Wide, &[]).starts_with("no Lease here is enrolled"));
     }
 
     #[test]
     fn each_change_of_a_watch_is_one_line_of_json_or_one_document_of_yaml() {
         let rows = ["a", "b"].map(|name| missing(("n".to_owned(), name.to_owned()), Vec::new()));
         let shown = |output, watch| text(&Config { lease: None, all_namespaces: true, watch, output }, &rows).unwrap();
-        let line = shown(Output::Json, true);
+        let line = shown(StatusOutput::Json, true);
         assert_eq!((line.matches('\n').count(), line.ends_with('\n')), (1, true), "{line}");
-        let pretty = shown(Output::Json, false);
+        let pretty = shown(StatusOutput::Json, false);
         assert!(pretty.starts_with("[\n  {\n") && pretty.ends_with("\n]\n"), "{pretty}");
         let values = [&line, &pretty].map(|text| serde_json::from_str::<Value>(text).unwrap());
         assert_eq!((values[0].as_array().unwrap().len(), &values[0]), (2, &values[1]));
-        let yaml = shown(Output::Yaml, true);
+        let yaml = shown(StatusOutput::Yaml, true);
         assert!(yaml.starts_with("---\n") && yaml.matches("---").count() == 1, "{yaml}");
         assert_eq!(serde_yaml::from_str::<Value>(&yaml).unwrap(), values[0]);
-        assert_eq!(shown(Output::Name, true), "lease.coordination.k8s.io/a\nlease.coordination.k8s.io/b\n");
-        assert_eq!(shown(Output::Table, true).lines().count(), 3);
+        assert_eq!(shown(StatusOutput::Name, true), "lease.coordination.k8s.io/a\nlease.coordination.k8s.io/b\n");
+        assert_eq!(shown(StatusOutput::Table, true).lines().count(), 3);
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Selection<'a> {
 }
 
 /// Candidates of both APIs.
-pub(crate) struct Candidates {
+pub(crate) struct CandidateLists {
     pub(crate) all: Vec<ReadCandidate>,
     /// Whether the cluster lacks the CRD. Replicas in direct mode need none.
     pub(crate) lacks_crd: bool,
@@ -46,7 +46,7 @@ pub(crate) async fn list_candidates(
     cluster: &Cluster,
     lease: Option<&str>,
     namespace: Option<&str>,
-) -> Result<Candidates, (&'static str, kube::Error)> {
+) -> Result<CandidateLists, (&'static str, kube::Error)> {
     let selection = Selection { cluster, lease, namespace };
     let (api, fields) = selection.candidates();
     let (mut all, lacks_crd) = match Pages::new(api, list_params(fields)).all().await {
@@ -58,7 +58,7 @@ pub(crate) async fn list_candidates(
     let natives = natives.map_err(|error| ("cannot list native LeaseCandidates", error))?;
     let lacks_right = natives.is_none();
     all.extend(natives.into_iter().flatten().filter(|candidate| selection.includes(candidate)));
-    Ok(Candidates { all, lacks_crd, lacks_right })
+    Ok(CandidateLists { all, lacks_crd, lacks_right })
 }
 
 impl<'a> Selection<'a> {
@@ -114,7 +114,7 @@ pub(super) async fn read_pages(
 ) -> anyhow::Result<usize> {
     let selection = Selection::new(cluster, config);
     let listed = list_candidates(cluster, selection.lease, selection.namespace).await;
-    let Candidates { all, lacks_crd, lacks_right } =
+    let CandidateLists { all, lacks_crd, lacks_right } =
         listed.map_err(|(attempt, error)| cluster.explain(attempt, error))?;
     let mut waiting: BTreeMap<String, Vec<ReadCandidate>> = BTreeMap::new();
     for candidate in all {
@@ -201,7 +201,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::config::Output;
+    use super::super::config::StatusOutput;
     use super::*;
     use crate::cluster::api_error;
     use crate::cluster::testing::{cluster, failure, list, silent_cluster};
@@ -227,7 +227,7 @@ mod tests {
                 (code, page)
             })
         });
-        let config = Config { lease: None, all_namespaces: false, watch: false, output: Output::Json };
+        let config = Config { lease: None, all_namespaces: false, watch: false, output: StatusOutput::Json };
         let rows = read(&cluster, &config).await.unwrap();
         let shown: Vec<_> =
             rows.iter().map(|row| (row.lease.as_str(), row.candidates.len(), row.state.as_str())).collect();
@@ -264,7 +264,7 @@ mod tests {
                     (code, page)
                 })
             });
-            let config = Config { lease: None, all_namespaces: false, watch: false, output: Output::Json };
+            let config = Config { lease: None, all_namespaces: false, watch: false, output: StatusOutput::Json };
             let rows = read(&cluster, &config).await.unwrap();
             let shown: Vec<_> = rows.iter().map(|row| (row.lease.as_str(), row.candidates.len())).collect();
             assert_eq!(shown, expected, "{has_crd}");

@@ -9,6 +9,6 @@ pub(crate) mod keys;
 pub(crate) mod off;
 pub(crate) mod telemetry;
 
-pub use builder::{Coordinated, Direct, ElectorBuilder, InvalidElector, Mode, Problem, Undecided};
+pub use builder::{Coordinated, Direct, ElectorBuilder, InvalidElector, Mode, SettingProblem, Undecided};
 pub use campaign::{Campaign, CampaignError, Elector};
 pub use host::host_name;

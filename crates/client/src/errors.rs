@@ -8,7 +8,7 @@ use kube::core::Status;
 
 use crate::store::Failure;
 use crate::work::gate::{GateError, InvalidGate, gate_error};
-use crate::{CampaignError, Fence, InvalidElector, InvalidTiming, Obstacle, Problem};
+use crate::{CampaignError, Fence, InvalidElector, InvalidTiming, Obstacle, SettingProblem};
 
 #[test]
 fn an_error_of_a_request_names_the_next_step() {
@@ -135,50 +135,56 @@ fn each_problem_of_an_elector_names_its_remedy() {
     let seconds = Duration::from_secs;
     for (problem, text) in [
         (
-            Problem::Namespace(wrong("N")),
+            SettingProblem::Namespace(wrong("N")),
             r#"namespace "N" is not a valid DNS label: use the name of the Lease's namespace"#,
         ),
         (
-            Problem::LeaseName(wrong("my_lease")),
+            SettingProblem::LeaseName(wrong("my_lease")),
             r#"Lease name "my_lease" is not a valid DNS subdomain: use lower-case letters, digits, '-' and '.'"#,
         ),
         (
-            Problem::IdentityMissing,
+            SettingProblem::IdentityMissing,
             "no identity is set: set one, or set the environment variable POD_NAME by the downward API",
         ),
         (
-            Problem::Identity(wrong("A")),
+            SettingProblem::Identity(wrong("A")),
             r#"identity "A" is not a valid DNS subdomain and cannot name a LeaseCandidate: use the name of the pod"#,
         ),
         (
-            Problem::IdentityTooLong(wrong("aaa")),
+            SettingProblem::IdentityTooLong(wrong("aaa")),
             r#"identity "aaa" is longer than 253 characters: shorten it, or the name of the Lease"#,
         ),
         (
-            Problem::Candidate(wrong("priority -1 is negative: use 0 or more")),
+            SettingProblem::Candidate(wrong("priority -1 is negative: use 0 or more")),
             "invalid candidate: priority -1 is negative: use 0 or more",
         ),
-        (Problem::Timing(InvalidTiming::LeaseDurationZero), "the lease duration is 0 s: use 1 s or more"),
+        (SettingProblem::Timing(InvalidTiming::LeaseDurationZero), "the lease duration is 0 s: use 1 s or more"),
         (
-            Problem::Timing(InvalidTiming::LeaseDurationTooLong { seconds: 3601 }),
+            SettingProblem::Timing(InvalidTiming::LeaseDurationTooLong { seconds: 3601 }),
             "the lease duration of 3601 s is too long: use 3600 s or less",
         ),
-        (Problem::Timing(InvalidTiming::RetryPeriodZero), "the retry period is 0 s: use a longer one, such as 2 s"),
         (
-            Problem::Timing(InvalidTiming::RequestTimeoutZero),
+            SettingProblem::Timing(InvalidTiming::RetryPeriodZero),
+            "the retry period is 0 s: use a longer one, such as 2 s",
+        ),
+        (
+            SettingProblem::Timing(InvalidTiming::RequestTimeoutZero),
             "the request timeout is 0 s: use a longer one, such as 5 s",
         ),
         (
-            Problem::Timing(InvalidTiming::StopGraceZero),
+            SettingProblem::Timing(InvalidTiming::StopGraceZero),
             "the stop grace is 0 s, so no term could end gracefully: use a longer one, such as 25 s",
         ),
         (
-            Problem::Timing(InvalidTiming::RenewDeadlineTooLong { renew_deadline: seconds(15), most: seconds(14) }),
+            SettingProblem::Timing(InvalidTiming::RenewDeadlineTooLong {
+                renew_deadline: seconds(15),
+                most: seconds(14),
+            }),
             "the renew deadline of 15s is above 14s, which is 0.99 of the lease duration: lower it, or raise the lease \
              duration",
         ),
         (
-            Problem::Timing(InvalidTiming::RenewDeadlineTooShort {
+            SettingProblem::Timing(InvalidTiming::RenewDeadlineTooShort {
                 renew_deadline: seconds(2),
                 longest_retry_period: seconds(3),
             }),

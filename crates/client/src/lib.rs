@@ -83,8 +83,8 @@ mod work;
 
 pub use elector::keys::{Key, istio_key, lease_of_group};
 pub use elector::{
-    Campaign, CampaignError, Coordinated, Direct, Elector, ElectorBuilder, InvalidElector, Mode, Problem, Undecided,
-    host_name,
+    Campaign, CampaignError, Coordinated, Direct, Elector, ElectorBuilder, InvalidElector, Mode, SettingProblem,
+    Undecided, host_name,
 };
 pub use hustings_core::elector::{Durations, FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};

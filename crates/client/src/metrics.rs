@@ -48,12 +48,12 @@ const RENEWAL_BUCKETS_SECONDS: [f64; 11] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.
 #[derive(Clone, Default)]
 pub struct Metrics {
     /// By `namespace/name` of the Lease.
-    elections: Arc<Mutex<BTreeMap<String, Election>>>,
+    elections: Arc<Mutex<BTreeMap<String, LeaseSeries>>>,
 }
 
 /// The metrics of one Lease, over all electors that this process has had for it.
 #[derive(Clone)]
-struct Election {
+struct LeaseSeries {
     /// The electors that have not ended.
     electors: Vec<Leadership>,
     instruments: Arc<Instruments>,
@@ -77,14 +77,14 @@ impl Metrics {
     /// Adds an elector. A second elector of the same Lease continues the series of the first.
     pub(crate) fn observer(&self, leadership: &Leadership) -> Arc<dyn Observer> {
         let mut elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner);
-        let election = elections.entry(leadership.lease().to_owned()).or_insert_with(Election::new);
+        let election = elections.entry(leadership.lease().to_owned()).or_insert_with(LeaseSeries::new);
         election.electors.retain(|elector| !elector.has_ended());
         election.electors.push(leadership.clone());
         Arc::clone(&election.instruments) as _
     }
 }
 
-impl Election {
+impl LeaseSeries {
     fn new() -> Self {
         let instruments = Instruments {
             terms: Counter::default(),
@@ -161,12 +161,12 @@ impl Collector for Metrics {
 
 /// Encodes one metric of each Lease.
 fn each<M: EncodeMetric>(
-    elections: &BTreeMap<String, Election>,
+    elections: &BTreeMap<String, LeaseSeries>,
     encoder: &mut DescriptorEncoder<'_>,
     (name, unit, help): (&str, Option<&Unit>, &str),
-    metric: impl Fn(&Election) -> M,
+    metric: impl Fn(&LeaseSeries) -> M,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, unit, metric(&Election::new()).metric_type())?;
+    let mut family = encoder.encode_descriptor(name, help, unit, metric(&LeaseSeries::new()).metric_type())?;
     for (lease, election) in elections {
         metric(election).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
     }

@@ -40,7 +40,7 @@ pub use decision::{Action, Decision};
 pub use evidence::Doubt;
 pub use ineffective::Write;
 pub use observation::{Observation, Source, Target};
-pub use reason::{Act, Choice, Event, Ineligible, Reason, TransferRefusal};
+pub use reason::{AdminAct, Choice, Event, Ineligible, Reason, TransferRefusal};
 pub use state::Election;
 pub use timers::Timer;
 pub use verdict::{CandidateVerdict, LeaseVerdict, Unheld};

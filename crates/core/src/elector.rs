@@ -30,7 +30,7 @@ mod writer;
 mod writes;
 
 pub use config::{
-    Config, Draw, Durations, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing, TimingWarning,
+    Config, Draw, Durations, ElectorMode, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Timing, TimingWarning,
 };
 pub use cooldown::Cooldown;
 pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Range, Source, Withheld};
@@ -41,7 +41,7 @@ use claim::{Fallback, Preference};
 use failure_pause::{FailurePause, Sign};
 use lease_history::LeaseHistory;
 use lifecycle::Lifecycle;
-use plan::{Plan, Request};
+use plan::{Plan, PlannedRequest};
 use range::OwnRange;
 use reader::Reader;
 use writer::Writer;
@@ -76,8 +76,8 @@ impl Elector {
     /// An elector that knows nothing yet.
     pub fn new(config: Config, now: Now) -> Self {
         let candidate = match config.mode {
-            Mode::Coordinated => Some(Candidate::new(config.lease_name.clone(), now.moment)),
-            Mode::Direct => None,
+            ElectorMode::Coordinated => Some(Candidate::new(config.lease_name.clone(), now.moment)),
+            ElectorMode::Direct => None,
         };
         Self {
             lease: LeaseHistory::default(),
@@ -224,7 +224,7 @@ impl Elector {
     }
 
     /// The pending requests.
-    fn requests(&self) -> impl Iterator<Item = &Request> {
+    fn requests(&self) -> impl Iterator<Item = &PlannedRequest> {
         let of_candidate = self.candidate.as_ref().and_then(Candidate::request);
         let requests = [self.writer.request(), self.reader.request(), of_candidate, self.fallback.request()];
         requests.into_iter().flatten()

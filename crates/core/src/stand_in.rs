@@ -7,7 +7,7 @@
 //! - The stand-in is on, and the leading Hustings controller holds the Lease in place of Kubernetes' controller. It
 //!   overwrites the live holder once. It elects as soon as that holder must have noticed the loss.
 //!
-//! Like an election, this is pure: the caller reads the Lease periodically, and carries out each [`Decision`].
+//! Like an election, this is pure: the caller reads the Lease periodically, and carries out each [`StandInDecision`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,9 +65,9 @@ pub enum NativeElector {
 
 /// What to do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct StandInDecision {
     /// The write to send.
-    pub write: Option<Write>,
+    pub write: Option<StandInWrite>,
     /// Whether this process may elect native candidates.
     pub elects: bool,
     /// The program that elects them.
@@ -76,7 +76,7 @@ pub struct Decision {
 
 /// A write of the Lease by the leading Hustings controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
+pub struct StandInWrite {
     /// The version on which the write is conditional.
     pub resource_version: u64,
     /// `spec.renewTime`.
@@ -92,7 +92,7 @@ pub struct StandIn {
     controller: Controller,
     stands_in: bool,
     leads: bool,
-    seen: Seen,
+    seen: SeenLease,
     read_at: Option<Moment>,
     /// While a controller of this group holds the Lease: the latest time at which the previous holder notices that.
     noticed_at: Option<Moment>,
@@ -102,7 +102,7 @@ pub struct StandIn {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Seen {
+enum SeenLease {
     Nothing,
     /// The Lease is missing or names no holder.
     Free {
@@ -124,7 +124,7 @@ impl StandIn {
             controller,
             stands_in,
             leads: false,
-            seen: Seen::Nothing,
+            seen: SeenLease::Nothing,
             read_at: None,
             noticed_at: None,
             entitled_until: None,
@@ -145,19 +145,19 @@ impl StandIn {
         // While the API server did not answer, no holder could renew. So a silence that began before proves nothing.
         let is_gap = self.is_outdated(now);
         self.read_at = Some(now);
-        let seen = std::mem::replace(&mut self.seen, Seen::Nothing);
+        let seen = std::mem::replace(&mut self.seen, SeenLease::Nothing);
         self.seen = match (reading.filter(|reading| reading.record.holder.is_some()), seen) {
-            (None, Seen::Free { since }) if !is_gap => Seen::Free { since },
-            (None, _) => Seen::Free { since: now },
-            (Some(Reading { record, mark }), Seen::Held { mut lease, renewed, .. })
+            (None, SeenLease::Free { since }) if !is_gap => SeenLease::Free { since },
+            (None, _) => SeenLease::Free { since: now },
+            (Some(Reading { record, mark }), SeenLease::Held { mut lease, renewed, .. })
                 if !is_gap && lease.record().holder == record.holder =>
             {
                 let changed = lease.record().renew_time != record.renew_time;
                 lease.observe(record, now);
-                Seen::Held { lease, mark, renewed: renewed || changed }
+                SeenLease::Held { lease, mark, renewed: renewed || changed }
             }
             (Some(Reading { record, mark }), _) => {
-                Seen::Held { lease: Box::new(Observed::first(record, now)), mark, renewed: false }
+                SeenLease::Held { lease: Box::new(Observed::first(record, now)), mark, renewed: false }
             }
         };
         if matches!(self.elector(now), NativeElector::StandIn(_)) {
@@ -181,7 +181,7 @@ impl StandIn {
     }
 
     /// Decides what to do now.
-    pub fn decide(&self, now: Now) -> Decision {
+    pub fn decide(&self, now: Now) -> StandInDecision {
         let elector = self.elector(now.moment);
         let write = self.write(now, &elector).filter(|_| self.leads && self.stands_in);
         let elects = self.leads
@@ -193,7 +193,7 @@ impl StandIn {
                 }
                 NativeElector::Unknown | NativeElector::Other(_) | NativeElector::StandIn(_) => false,
             };
-        Decision { write, elects, elector }
+        StandInDecision { write, elects, elector }
     }
 
     /// Whether the last read is too old.
@@ -206,13 +206,13 @@ impl StandIn {
             return NativeElector::Unknown;
         }
         match &self.seen {
-            Seen::Nothing => NativeElector::Unknown,
+            SeenLease::Nothing => NativeElector::Unknown,
             // Kubernetes' controller may be about to begin.
-            Seen::Free { since } if now < since.after(NOTICE) => NativeElector::Unknown,
-            Seen::Free { .. } => NativeElector::Leader,
-            Seen::Held { lease, .. } if now >= lease.expires_at().after(NOTICE) => NativeElector::Leader,
-            Seen::Held { lease, .. } if lease.is_expired(now) => NativeElector::Unknown,
-            Seen::Held { lease, mark, .. } => {
+            SeenLease::Free { since } if now < since.after(NOTICE) => NativeElector::Unknown,
+            SeenLease::Free { .. } => NativeElector::Leader,
+            SeenLease::Held { lease, .. } if now >= lease.expires_at().after(NOTICE) => NativeElector::Leader,
+            SeenLease::Held { lease, .. } if lease.is_expired(now) => NativeElector::Unknown,
+            SeenLease::Held { lease, mark, .. } => {
                 let holder: Arc<str> = lease.record().holder.as_deref().unwrap_or_default().into();
                 let controller =
                     Controller { group: Arc::clone(&self.controller.group), identity: Arc::clone(&holder) };
@@ -229,13 +229,13 @@ impl StandIn {
     /// Whether the holder renewed the Lease at least [`NOTICE`] after it took it, by its own clock, which wrote both
     /// times. From this, a controller that has just started knows that Kubernetes' controller has noticed the loss.
     fn has_been_held_for_long(&self) -> bool {
-        let Seen::Held { lease, .. } = &self.seen else { return false };
+        let SeenLease::Held { lease, .. } = &self.seen else { return false };
         let LeaseRecord { acquire_time, renew_time, .. } = lease.record();
         acquire_time.zip(*renew_time).is_some_and(|(taken, renewed)| taken.until(renewed) >= NOTICE)
     }
 
-    fn write(&self, now: Now, elector: &NativeElector) -> Option<Write> {
-        let Seen::Held { lease, mark, renewed } = &self.seen else { return None };
+    fn write(&self, now: Now, elector: &NativeElector) -> Option<StandInWrite> {
+        let SeenLease::Held { lease, mark, renewed } = &self.seen else { return None };
         let record = lease.record();
         let takes = match elector {
             NativeElector::Unknown | NativeElector::Leader => return None,
@@ -252,11 +252,11 @@ impl StandIn {
             }
         };
         let renew_time = now.wall.later_than(record.renew_time);
-        Some(Write { resource_version: record.resource_version, renew_time, takes })
+        Some(StandInWrite { resource_version: record.resource_version, renew_time, takes })
     }
 
     fn holds(&self) -> bool {
-        let Seen::Held { lease, mark, .. } = &self.seen else { return false };
+        let SeenLease::Held { lease, mark, .. } = &self.seen else { return false };
         lease.record().holder.as_deref() == Some(&*self.controller.identity)
             && mark.as_deref() == Some(&*self.controller.mark())
     }

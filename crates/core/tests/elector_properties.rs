@@ -10,7 +10,7 @@ mod schedule;
 
 use std::time::Duration;
 
-use hustings_core::elector::{Draw, Durations, Elector, Mode, Observation};
+use hustings_core::elector::{Draw, Durations, Elector, ElectorMode, Observation};
 use hustings_core::model::{
     Cause, LeaseRecord, Moment, Now, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, WireTime,
 };
@@ -297,7 +297,7 @@ proptest! {
         for _ in 0..110 {
             let until = run.lab.now_micros + 1_000_000;
             run.lab.run_until(until, MOST_EVENTS_PER_STEP);
-            if schedule.mode == Mode::Coordinated && schedule.has_controller {
+            if schedule.mode == ElectorMode::Coordinated && schedule.has_controller {
                 run.controller.grant(&mut run.lab, NAMES[1]);
             }
         }
@@ -309,7 +309,7 @@ proptest! {
 
     #[test]
     fn no_observation_panics_or_keeps_an_elector_from_resting(
-        mode in prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
+        mode in prop_oneof![Just(ElectorMode::Direct), Just(ElectorMode::Coordinated)],
         start in any::<i64>(),
         durations in durations(),
         observations in proptest::collection::vec((0..20_000_000_i64, any::<i64>(), any::<u32>(), observations()), 1..60),

@@ -56,7 +56,7 @@ async fn a_write_is_repeated_on_the_newest_version_unless_another_act_stands_the
 
 #[tokio::test]
 async fn the_reason_of_an_inclusion_is_recorded_beside_the_user_and_that_of_an_exclusion_in_the_exclusion() {
-    let hour = Some(End::After(Duration::from_hours(1)));
+    let hour = Some(ActExpiry::After(Duration::from_hours(1)));
     for (end, asked_by) in [(None, "ada: repaired"), (hour, "ada")] {
         let targets = Targets { names: vec!["a".to_owned()], node: None, all_namespaces: false };
         let config = Config {
@@ -79,7 +79,7 @@ async fn the_reason_of_an_inclusion_is_recorded_beside_the_user_and_that_of_an_e
 
 #[tokio::test]
 async fn an_exclusion_of_several_candidates_takes_effect_when_none_of_them_leads() {
-    let end = Some(End::After(Duration::from_hours(1)));
+    let end = Some(ActExpiry::After(Duration::from_hours(1)));
     for (holder, happened) in [("a", false), ("b", false), ("c", true), ("", true)] {
         let targets = Targets { names: vec!["a".to_owned(), "b".to_owned()], node: None, all_namespaces: false };
         let config = Config {
@@ -111,7 +111,7 @@ async fn an_exclusion_of_several_candidates_takes_effect_when_none_of_them_leads
 
 #[tokio::test(start_paused = true)]
 async fn all_exclusions_are_written_before_the_waits_for_their_leases_which_run_at_the_same_time() {
-    let end = Some(End::After(Duration::from_hours(1)));
+    let end = Some(ActExpiry::After(Duration::from_hours(1)));
     let targets = Targets { names: vec!["a".to_owned(), "b".to_owned()], node: None, all_namespaces: false };
     let timeout = Duration::from_mins(1);
     let config = Config {

@@ -3,12 +3,12 @@ use std::time::Duration;
 use hustings_client::api::ReadLease;
 use serde_json::{Value, json};
 
-use super::super::config::End;
+use super::super::config::ActExpiry;
 use super::*;
 
 const WALL: WireTime = WireTime::from_micros(1_767_225_600_000_000);
-const HOUR: End = End::After(Duration::from_hours(1));
-const ADA: Request<'static> = Request { user: Some("ada"), reason: Some("works") };
+const HOUR: ActExpiry = ActExpiry::After(Duration::from_hours(1));
+const ADA: ActRequest<'static> = ActRequest { user: Some("ada"), reason: Some("works") };
 
 fn candidate(name: &str, lease: &str, version: &str) -> ReadCandidate {
     ReadCandidate::from_json(json!({
@@ -17,7 +17,7 @@ fn candidate(name: &str, lease: &str, version: &str) -> ReadCandidate {
     }))
 }
 
-fn scene(annotations: &Value) -> Scene {
+fn scene(annotations: &Value) -> ActScene {
     let mut all = json!({ "hustings.io/session": "s/1/15", "hustings.io/token": "7" });
     all.as_object_mut().unwrap().extend(annotations.as_object().unwrap().clone());
     let lease = json!({
@@ -26,15 +26,15 @@ fn scene(annotations: &Value) -> Scene {
         "spec": { "holderIdentity": "web-0", "leaseDurationSeconds": 15, "leaseTransitions": 1 },
     });
     let of_lease = |name, version| candidate(name, "l", version);
-    Scene {
+    ActScene {
         lease: ReadLease::from_json(lease),
         candidates: vec![of_lease("web-0", "1.32"), of_lease("web-1", "1.32"), of_lease("web-2", "1.33")],
         elsewhere: vec![candidate("db-0", "db", "1.32")],
     }
 }
 
-fn direct(annotations: &Value) -> Scene {
-    Scene { candidates: Vec::new(), elsewhere: Vec::new(), ..scene(annotations) }
+fn direct(annotations: &Value) -> ActScene {
+    ActScene { candidates: Vec::new(), elsewhere: Vec::new(), ..scene(annotations) }
 }
 
 fn transfer(to: &str) -> LeaseAct {
@@ -127,7 +127,7 @@ fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
         (direct(&json!({})), transfer("any"), "no list of replicas", "--to"),
         (direct(&json!({})), LeaseAct::Pause(Some(HOUR)), "direct mode", "without --for"),
         (keys(), transfer("web-1"), "preference keys", "keys"),
-        (plain(), LeaseAct::Pause(Some(End::After(Duration::ZERO))), "--for 0s ends at once", "such as 30m"),
+        (plain(), LeaseAct::Pause(Some(ActExpiry::After(Duration::ZERO))), "--for 0s ends at once", "such as 30m"),
     ];
     for (scene, act, message, hint) in cases {
         let error = plan(&scene, &act, ADA, WALL).expect_err(message);
@@ -144,7 +144,7 @@ fn a_pause_is_for_a_lease_of_hustings_even_without_candidates() {
             "labels": { "hustings.io/enrolled": enrolled }, "annotations": { "hustings.io/token": token } });
         let spec = json!({ "holderIdentity": "a", "leaseDurationSeconds": 15 });
         let lease = ReadLease::from_json(json!({ "metadata": metadata, "spec": spec }));
-        Scene { lease, candidates: Vec::new(), elsewhere: Vec::new() }
+        ActScene { lease, candidates: Vec::new(), elsewhere: Vec::new() }
     };
     for (scene, is_direct, refusal) in [
         (lease("true", "none"), false, None),

@@ -38,8 +38,8 @@ fn parts() -> Parts {
         let body = Body::from(status.to_string().into_bytes());
         Ok::<_, Infallible>(Response::builder().status(404).body(body).unwrap())
     });
-    let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
-    let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+    let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), ControllerMetrics::new().0);
+    let (publisher, _) = EventPublisher::new(client.clone(), "test", metrics.clone());
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_secs(1));
     let executor = Executor::new(store, client, Arc::clone(&clock), publisher.clone(), metrics.clone());
     let (config, health) = (election::Config::default(), Health::new());
@@ -47,7 +47,7 @@ fn parts() -> Parts {
         config,
         own_lease: None,
         clock,
-        leading: Leading::Always,
+        leading: Electing::Always,
         native: None,
         executor,
         publisher,

@@ -11,7 +11,7 @@ mod problems;
 
 use super::*;
 use crate::controller::elected_lease::ElectedLease;
-use crate::ops::metrics::Metrics;
+use crate::ops::metrics::ControllerMetrics;
 use crate::page::{Severity, Span, SpanKind};
 
 /// 2026-01-02T03:00:00Z.
@@ -20,7 +20,7 @@ const EPOCH: i64 = 1_767_322_800_000_000;
 /// One Lease with its candidates, what the page shows of it, and the time.
 struct Scene {
     lease: ElectedLease,
-    shown: Option<LeaseView>,
+    shown: Option<ElectionView>,
     version: u64,
     now: Now,
 }
@@ -68,16 +68,16 @@ impl Scene {
         self.lease.observe(self.now, Observation::Lease { record: lease.record, source: Source::Watch }, None);
     }
 
-    fn decided(&mut self) -> LeaseView {
-        self.lease.decide(self.now, &Metrics::new().0);
+    fn decided(&mut self) -> ElectionView {
+        self.lease.decide(self.now, &ControllerMetrics::new().0);
         self.view(true)
     }
 
-    fn on_standby(&mut self) -> LeaseView {
+    fn on_standby(&mut self) -> ElectionView {
         self.view(false)
     }
 
-    fn view(&mut self, decides: bool) -> LeaseView {
+    fn view(&mut self, decides: bool) -> ElectionView {
         if let Some(view) = self.lease.view(self.now, decides) {
             self.shown = Some(view);
         }
@@ -98,7 +98,7 @@ fn two() -> [Value; 2] {
 }
 
 /// Each span as `FROM-UNTIL WHAT`, in seconds after [`EPOCH`], the newest first.
-fn timeline(view: &LeaseView) -> Vec<String> {
+fn timeline(view: &ElectionView) -> Vec<String> {
     let seconds = |time: MicroTime| (time.0.as_micros() - EPOCH) / 1_000_000;
     let shown = |Span { from, until, kind }: &Span| {
         let until = until.map(|until| seconds(until).to_string()).unwrap_or_default();
@@ -111,7 +111,7 @@ fn timeline(view: &LeaseView) -> Vec<String> {
     view.timeline.iter().map(shown).collect()
 }
 
-fn texts(view: &LeaseView) -> Vec<&str> {
+fn texts(view: &ElectionView) -> Vec<&str> {
     view.problems.iter().map(|problem| problem.text.as_str()).collect()
 }
 
@@ -146,7 +146,7 @@ fn a_renewal_alone_makes_no_view() {
         let renew = |scene: &mut Scene| {
             scene.lease("a", "s/1/15", 7, &json!({}));
             if decides {
-                scene.lease.decide(scene.now, &Metrics::new().0);
+                scene.lease.decide(scene.now, &ControllerMetrics::new().0);
             }
             scene.lease.view(scene.now, decides)
         };
@@ -213,7 +213,7 @@ fn the_next_in_line_is_the_candidate_that_the_election_would_choose_if_the_holde
     all.extend(two());
     let mut scene = Scene::new(&all);
     scene.lease("b", "s/1/15", 7, &json!({}));
-    let next = |view: LeaseView| view.next.map(|next| (next.name, next.preferred));
+    let next = |view: ElectionView| view.next.map(|next| (next.name, next.preferred));
     assert_eq!(next(scene.on_standby()), Some(("a".to_owned(), false)));
     scene.lease("b", "s/1/15", 7, &json!({ "hustings.io/hold": "works" }));
     let paused = scene.on_standby();

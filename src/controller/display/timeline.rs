@@ -34,13 +34,13 @@ struct StoredSpan {
 
 #[derive(Debug)]
 enum StoredKind {
-    Term(Term),
-    Gap(Cause),
+    Term(HolderTerm),
+    Gap(GapCause),
 }
 
 /// A holder's term. A renewal changes none of these fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Term {
+pub(super) struct HolderTerm {
     pub(super) holder: String,
     pub(super) number: u32,
     pub(super) token: Option<u64>,
@@ -48,7 +48,7 @@ pub(super) struct Term {
 
 /// What began a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum GapCause {
     /// The election observed how the Lease lost its holder.
     Unheld(Unheld),
     /// The holder handed over.
@@ -70,13 +70,13 @@ impl Timeline {
         let mut past: Vec<_> = history.terms().collect();
         past.reverse();
         for PastTerm { number, holder, since, until, ending } in past {
-            self.begin(since, StoredKind::Term(Term { holder, number, token: None }));
-            self.begin(until, StoredKind::Gap(Cause::Recorded(ending)));
+            self.begin(since, StoredKind::Term(HolderTerm { holder, number, token: None }));
+            self.begin(until, StoredKind::Gap(GapCause::Recorded(ending)));
         }
     }
 
     /// Records a holder's term, observed at `now`. `acquired` is its beginning as the holder wrote it.
-    pub(super) fn hold(&mut self, term: Term, now: WireTime, acquired: Option<WireTime>) {
+    pub(super) fn hold(&mut self, term: HolderTerm, now: WireTime, acquired: Option<WireTime>) {
         if matches!(self.spans.back(), Some(StoredSpan { until: None, what: StoredKind::Term(open), .. }) if *open == term)
         {
             return;
@@ -87,7 +87,7 @@ impl Timeline {
     }
 
     /// Records that the Lease has had no holder since `at`. If a gap is open already, its cause stays.
-    pub(super) fn vacate(&mut self, at: WireTime, cause: Cause) {
+    pub(super) fn vacate(&mut self, at: WireTime, cause: GapCause) {
         self.has_observed = true;
         if !matches!(self.spans.back(), Some(StoredSpan { until: None, what: StoredKind::Gap(_), .. })) {
             self.begin(at, StoredKind::Gap(cause));
@@ -105,7 +105,7 @@ impl Timeline {
             from: MicroTime(entry.from),
             until: entry.until.map(MicroTime),
             kind: match &entry.what {
-                StoredKind::Term(Term { holder, number, token }) => SpanKind::Term {
+                StoredKind::Term(HolderTerm { holder, number, token }) => SpanKind::Term {
                     holder: visible(holder),
                     number: *number,
                     token: token.map(|token| token.to_string()),
@@ -129,7 +129,7 @@ impl Timeline {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for GapCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unheld(Unheld::New) => "no holder before",
@@ -150,7 +150,7 @@ impl fmt::Display for Cause {
     }
 }
 
-impl From<Unheld> for Cause {
+impl From<Unheld> for GapCause {
     fn from(unheld: Unheld) -> Self {
         Self::Unheld(unheld)
     }
@@ -164,8 +164,8 @@ mod tests {
         WireTime::from_micros(second * 1_000_000)
     }
 
-    fn term(holder: &str, number: u32) -> Term {
-        Term { holder: holder.to_owned(), number, token: Some(u64::from(number)) }
+    fn term(holder: &str, number: u32) -> HolderTerm {
+        HolderTerm { holder: holder.to_owned(), number, token: Some(u64::from(number)) }
     }
 
     /// Each span as `FROM-UNTIL WHAT`.
@@ -212,7 +212,7 @@ mod tests {
         timeline.hold(term("c", 3), at(100), Some(at(9)));
         timeline.recall(&history);
         timeline.vacate(at(110), Unheld::Released.into());
-        let gap = Cause::Recorded(Ending::Expired).to_string();
+        let gap = GapCause::Recorded(Ending::Expired).to_string();
         let expected =
             ["110- the holder released the Lease", "9-110 c/3", "9-9 <b>", "7-9 b/2", &format!("5-7 {gap}"), "1-5 a/1"];
         assert_eq!(shown(&timeline), expected);
@@ -249,15 +249,15 @@ mod tests {
             (Unheld::ConnectionClosed.into(), "the connection of the holder's program closed"),
             (Unheld::Panicked.into(), "the work of the holder panicked"),
             (Unheld::WorkEnded.into(), "the work of the holder ended"),
-            (Cause::HandedOver, "the holder handed over"),
+            (GapCause::HandedOver, "the holder handed over"),
             (Unheld::Expired.into(), "the holder stopped renewing"),
             (Unheld::ProvenDead(ContainerTerminated).into(), "the holder's container had terminated"),
             (Unheld::ProvenDead(NodeOutOfService).into(), "the holder's node is out of service"),
-            (Cause::Replaced, "the holder was replaced"),
+            (GapCause::Replaced, "the holder was replaced"),
             (Unheld::NotTakenUp.into(), "the elected candidate did not take up its grant"),
             (Unheld::Missing.into(), "the Lease does not exist"),
-            (Cause::OnHold, "the Lease is on hold"),
-            (Cause::Recorded(Ending::Expired), &*Ending::Expired.to_string()),
+            (GapCause::OnHold, "the Lease is on hold"),
+            (GapCause::Recorded(Ending::Expired), &*Ending::Expired.to_string()),
         ] {
             assert_eq!(cause.to_string(), expected);
         }

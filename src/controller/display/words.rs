@@ -4,7 +4,7 @@ use hustings_client::api::MicroTime;
 use hustings_core::election::{Event, LeaseVerdict};
 use hustings_core::model::{CandidateRecord, Hold, LeaseRecord, WireTime};
 
-use super::timeline::Cause;
+use super::timeline::GapCause;
 use crate::page::ActView;
 use crate::terminal::visible;
 
@@ -20,7 +20,7 @@ pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {
 pub(super) fn vacancy(verdict: &LeaseVerdict) -> String {
     match verdict {
         LeaseVerdict::Unheld { cause, .. } | LeaseVerdict::NoLiveCandidate { cause, .. } => {
-            format!("No candidate leads: {}.", Cause::from(*cause))
+            format!("No candidate leads: {}.", GapCause::from(*cause))
         }
         LeaseVerdict::Foreign { .. } => {
             "The holder has no admissible candidate, so the controller leaves it alone.".to_owned()

@@ -84,7 +84,7 @@ fn a_hand_over_after_a_closed_connection_is_published_and_measured_with_that_cau
         ("handed over (better candidate)", None, "handed-over"),
         ("handed over", None, "handed-over"),
     ] {
-        let (mut lease, (metrics, registry)) = (elected_lease(), Metrics::new());
+        let (mut lease, (metrics, registry)) = (elected_lease(), ControllerMetrics::new());
         let term = format!("4 a from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: {ending}");
         let before =
             LeaseRecord { transitions: 4, preferred_holder: Some("b".to_owned()), ..lease_of("a", Some("s/1/15"), 2) };
@@ -109,7 +109,7 @@ fn a_hand_over_after_a_closed_connection_is_published_and_measured_with_that_cau
 
 #[test]
 fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_a_term() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let (mut lease, metrics) = (elected_lease(), ControllerMetrics::new().0);
     let preferring = |record: LeaseRecord| LeaseRecord { preferred_holder: Some("b".to_owned()), ..record };
     let mut shown = Vec::new();
     for (version, record) in (2..).zip([
@@ -166,7 +166,7 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
 
 #[test]
 fn the_time_of_a_hand_over_without_a_term_is_measured() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let (mut lease, metrics) = (elected_lease(), ControllerMetrics::new().0);
     let held = |taken_up| LeaseVerdict::Held { holder: CandidateKey::hustings("a"), preferred: None, taken_up };
     lease.update(at(10).moment, &held(true), &metrics);
     assert_eq!(lease.unheld_since(), None);
@@ -187,7 +187,7 @@ fn the_time_of_a_hand_over_without_a_term_is_measured() {
 
 #[test]
 fn a_sample_shows_the_transitions_since_the_last_one() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let (mut lease, metrics) = (elected_lease(), ControllerMetrics::new().0);
     for (version, transitions, expected) in [(2, 7, 0), (3, 7, 0), (4, 9, 2)] {
         let record = LeaseRecord { transitions, ..lease_of("a", Some("s/1/15"), version) };
         lease.observe(at(1), Observation::Lease { record, source: Source::Watch }, None);
@@ -234,7 +234,7 @@ fn a_lease_has_native_candidates_while_one_stands_for_it() {
 
 #[test]
 fn a_lease_without_candidates_has_no_gap() {
-    let metrics = Metrics::new().0;
+    let metrics = ControllerMetrics::new().0;
     let unheld = LeaseVerdict::Unheld { since: at(5).moment, cause: Unheld::Released };
     for (mut lease, expected) in [
         (elected_lease(), Some(at(5).moment)),
@@ -247,7 +247,7 @@ fn a_lease_without_candidates_has_no_gap() {
 
 #[test]
 fn a_decision_that_finds_no_candidate_counts_once_as_an_election_without_a_result() {
-    let (metrics, registry) = Metrics::new();
+    let (metrics, registry) = ControllerMetrics::new();
     let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "a", "resourceVersion": "1" });
     let spec = json!({ "leaseName": "l", "binaryVersion": "latest", "emulationVersion": "1.0.0" });
@@ -270,7 +270,7 @@ fn a_decision_that_finds_no_candidate_counts_once_as_an_election_without_a_resul
 
 #[test]
 fn the_silence_before_evidence_of_a_death_is_measured_once() {
-    let (metrics, registry) = Metrics::new();
+    let (metrics, registry) = ControllerMetrics::new();
     let evidence = EvidenceConfig { pods: true, ..EvidenceConfig::default() };
     let config = election::Config { evidence, ..election::Config::default() };
     let mut lease = ElectedLease::new(&config, LeaseKey::new("n", "l"), false);
@@ -321,7 +321,7 @@ fn a_term_that_begins_in_a_recreated_lease_is_reported_on_the_new_one() {
 
 #[test]
 fn a_sample_shows_how_long_the_holder_has_been_asked_to_hand_over() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let (mut lease, metrics) = (elected_lease(), ControllerMetrics::new().0);
     for (version, preferred_holder) in [(2, None), (3, Some("b".to_owned()))] {
         let record = LeaseRecord { preferred_holder, ..lease_of("a", Some("s/1/15"), version) };
         lease.observe(at(10), Observation::Lease { record, source: Source::Watch }, None);

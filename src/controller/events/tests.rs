@@ -17,7 +17,7 @@ use crate::ops::metrics::FailureLabels;
 struct Server(Arc<Mutex<(Vec<Value>, Option<u16>)>>);
 
 impl Server {
-    fn start(&self, answer: Option<u16>) -> (Publisher, Metrics) {
+    fn start(&self, answer: Option<u16>) -> (EventPublisher, ControllerMetrics) {
         self.0.lock().unwrap().1 = answer;
         let server = self.clone();
         let service = tower::service_fn(move |request: HttpRequest<Body>| {
@@ -37,8 +37,8 @@ impl Server {
                 Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
             }
         });
-        let metrics = Metrics::new().0;
-        let (publisher, publishing) = Publisher::new(Client::new(service, "n"), "hustings-1", metrics.clone());
+        let metrics = ControllerMetrics::new().0;
+        let (publisher, publishing) = EventPublisher::new(Client::new(service, "n"), "hustings-1", metrics.clone());
         tokio::spawn(publishing);
         (publisher, metrics)
     }
@@ -56,7 +56,7 @@ fn on_hold() -> Event {
     Event::OnHold(Hold::Disagreement)
 }
 
-fn failed(metrics: &Metrics, failure: Failure) -> u64 {
+fn failed(metrics: &ControllerMetrics, failure: Failure) -> u64 {
     metrics.failures.get_or_create(&FailureLabels::new(Request::Event, failure)).get()
 }
 

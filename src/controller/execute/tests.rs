@@ -62,8 +62,8 @@ fn executor(answers: fn(usize) -> bool) -> (Executor, Arc<AtomicUsize>) {
 }
 
 fn executor_over(client: Client) -> Executor {
-    let (clock, metrics) = (SystemClock::shared(), Metrics::new().0);
-    let (publisher, publishing) = Publisher::new(client.clone(), "test", metrics.clone());
+    let (clock, metrics) = (SystemClock::shared(), ControllerMetrics::new().0);
+    let (publisher, publishing) = EventPublisher::new(client.clone(), "test", metrics.clone());
     tokio::spawn(publishing);
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
     Executor::new(store, client, clock, publisher, metrics)
@@ -204,8 +204,8 @@ fn recording_server(latency: fn(&str) -> Duration) -> (Client, Received) {
 #[tokio::test(start_paused = true)]
 async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
     let (client, received) = recording_server(|_| Duration::ZERO);
-    let (clock, metrics) = (TokioClock::shared(), Metrics::new().0);
-    let (publisher, publishing) = Publisher::new(client.clone(), "test", metrics.clone());
+    let (clock, metrics) = (TokioClock::shared(), ControllerMetrics::new().0);
+    let (publisher, publishing) = EventPublisher::new(client.clone(), "test", metrics.clone());
     tokio::spawn(publishing);
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
     let executor = Executor::new(store, client, clock, publisher, metrics.clone());
@@ -285,8 +285,8 @@ async fn each_read_of_evidence_has_an_outcome_and_its_failures_are_counted() {
 async fn outcomes_come_in_the_order_of_their_actions_and_count_from_the_sending() {
     let latency = |name: &str| Duration::from_secs(if name == "slow" { 3 } else { 1 });
     let (client, _) = recording_server(latency);
-    let (clock, metrics) = (TokioClock::shared(), Metrics::new().0);
-    let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+    let (clock, metrics) = (TokioClock::shared(), ControllerMetrics::new().0);
+    let (publisher, _) = EventPublisher::new(client.clone(), "test", metrics.clone());
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
     let executor = Executor::new(store, client, Arc::clone(&clock), publisher, metrics);
     let began = clock.now();

@@ -97,18 +97,18 @@ fn client(server: &Shared, is_gated: bool) -> Client {
 }
 
 /// Starts a stand-in that leads. Returns its server, whether it elects, and where it reports.
-fn start() -> (Shared, watch::Receiver<bool>, Health, Metrics) {
-    start_with(Leading::Always)
+fn start() -> (Shared, watch::Receiver<bool>, Health, ControllerMetrics) {
+    start_with(Electing::Always)
 }
 
-fn start_with(leading: Leading) -> (Shared, watch::Receiver<bool>, Health, Metrics) {
+fn start_with(leading: Electing) -> (Shared, watch::Receiver<bool>, Health, ControllerMetrics) {
     let server = Shared::default();
     server.lock().unwrap().store(json!({
         "metadata": { "name": LEASE, "namespace": NAMESPACE, "uid": "u" },
         "spec": { "holderIdentity": "apiserver-1", "leaseDurationSeconds": 15, "leaseTransitions": 4 },
     }));
     let controller = stand_in::Controller { group: "n/own".into(), identity: "hustings-1".into() };
-    let (health, metrics) = (Health::new(), Metrics::new().0);
+    let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
     let watch = NativeWatch::new(
         (controller, true),
         leading,
@@ -128,7 +128,7 @@ fn start_with(leading: Leading) -> (Shared, watch::Receiver<bool>, Health, Metri
     (server, elects, health, metrics)
 }
 
-fn elector_shown(metrics: &Metrics) -> Vec<NativeElectorKind> {
+fn elector_shown(metrics: &ControllerMetrics) -> Vec<NativeElectorKind> {
     let is_shown = |kind: &NativeElectorKind| metrics.native_elector.get_or_create(&kind.label()).get() == 1;
     NativeElectorKind::ALL.into_iter().filter(is_shown).collect()
 }
@@ -211,7 +211,7 @@ async fn the_right_to_elect_counts_from_the_sending_of_the_last_renewal() {
 async fn a_controller_that_no_longer_leads_gives_up_the_right_to_elect() {
     let store = MemoryStore::new();
     let campaign = Elector::in_memory(&store, "n", "own").identity("a").direct().build().unwrap().start();
-    let (_server, mut elects, ..) = start_with(Leading::Holding(campaign.leadership()));
+    let (_server, mut elects, ..) = start_with(Electing::Holding(campaign.leadership()));
     timeout(Duration::from_mins(1), elects.wait_for(|elects| *elects)).await.expect("it stands in").unwrap();
     campaign.abort();
     timeout(PERIOD, elects.wait_for(|elects| !*elects)).await.expect("at once").unwrap();

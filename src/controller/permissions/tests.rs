@@ -129,7 +129,7 @@ async fn the_election_of_native_candidates_needs_their_verbs_and_those_on_the_le
         let (client, _) = server(|_| json!({ "allowed": false }));
         let requirements = Requirements::new(&[Scope::Cluster], None, native, &EvidenceConfig::default());
         let missing = missing(&client, &Subject::Own, &requirements).await.unwrap();
-        let of_native = missing.into_iter().filter(|missing| missing.purpose == Purpose::Native);
+        let of_native = missing.into_iter().filter(|missing| missing.purpose == PermissionPurpose::Native);
         assert_eq!(of_native.map(|missing| missing.grant).collect::<Vec<_>>(), expected, "{native:?}");
     }
 }

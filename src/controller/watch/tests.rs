@@ -42,9 +42,9 @@ fn status(code: u16) -> (u16, Value) {
     (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" }))
 }
 
-fn start(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, Metrics) {
+fn start(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, ControllerMetrics) {
     let (sender, events) = mpsc::channel(16);
-    let (health, metrics) = (Health::new(), Metrics::new().0);
+    let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
     let parts = (Scope::Cluster, sender, metrics.clone());
     let crd = Some(health.check("crd"));
     let watch = Watch::<ReadCandidate>::new(parts, &health, crd, StdRng::seed_from_u64(0));
@@ -53,7 +53,7 @@ fn start(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, Metrics) {
 }
 
 /// How many candidates the watch knows.
-fn known(metrics: &Metrics) -> i64 {
+fn known(metrics: &ControllerMetrics) -> i64 {
     metrics.watched_objects.get_or_create(&Resource::Candidates.label()).get()
 }
 
@@ -163,7 +163,7 @@ async fn a_missing_crd_is_reported_by_name_until_it_is_installed() {
 fn start_native(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, Receiver<Option<NativeVersion>>) {
     let (sender, events) = mpsc::channel(16);
     let health = Health::new();
-    let parts = (Scope::Cluster, sender, Metrics::new().0);
+    let parts = (Scope::Cluster, sender, ControllerMetrics::new().0);
     let watch = Watch::<ReadNativeCandidate>::new(parts, &health, None, StdRng::seed_from_u64(0));
     let served = watch.served();
     tokio::spawn(watch.run(client));

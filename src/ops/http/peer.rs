@@ -20,7 +20,7 @@ pub struct Peer {
 }
 
 /// A connection that reports its end to its [`Peer`], and cuts off a client that reads nothing.
-pub(super) struct Connection<S> {
+pub(super) struct PeerConnection<S> {
     stream: S,
     peer: Peer,
     unread_limit: Duration,
@@ -54,7 +54,7 @@ impl Peer {
     }
 }
 
-impl<S> Connection<S> {
+impl<S> PeerConnection<S> {
     pub(super) const fn new(stream: S, peer: Peer, unread_limit: Duration) -> Self {
         Self { stream, peer, unread_limit, unread: None }
     }
@@ -79,7 +79,7 @@ impl<S> Connection<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PeerConnection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PeerConnection<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.check_write(context, written)
@@ -123,7 +123,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     }
 }
 
-impl<S> Drop for Connection<S> {
+impl<S> Drop for PeerConnection<S> {
     fn drop(&mut self) {
         self.peer.disconnect();
     }
@@ -138,10 +138,10 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    fn connection() -> (Connection<UnixStream>, Peer, UnixStream) {
+    fn connection() -> (PeerConnection<UnixStream>, Peer, UnixStream) {
         let (server, client) = UnixStream::pair().unwrap();
         let peer = Peer::default();
-        (Connection::new(server, peer.clone(), LIMIT), peer, client)
+        (PeerConnection::new(server, peer.clone(), LIMIT), peer, client)
     }
 
     #[tokio::test]

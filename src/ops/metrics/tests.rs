@@ -18,7 +18,7 @@ fn every_name_has_the_prefix_and_every_series_exists_from_the_start() {
 
 #[test]
 fn each_metric_is_served_under_its_own_name() {
-    let (metrics, registry) = Metrics::new();
+    let (metrics, registry) = ControllerMetrics::new();
     let (kind, resource) = (Kind::Hustings.label(), Resource::Leases.label());
     metrics.pings.get_or_create(&kind).inc_by(1);
     metrics.acks.get_or_create(&kind).inc_by(2);
@@ -86,7 +86,7 @@ fn the_table_of_metrics_in_the_documentation_is_up_to_date() {
 type Labels = BTreeMap<String, BTreeSet<String>>;
 
 fn encoded() -> String {
-    let (metrics, mut registry) = Metrics::new();
+    let (metrics, mut registry) = ControllerMetrics::new();
     let _releases = ReleaseMetrics::register(&mut registry);
     stand(&metrics.own);
     metrics.each_lease.replace([LeaseSample {

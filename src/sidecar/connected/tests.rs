@@ -22,7 +22,7 @@ use crate::candidacy::{Candidacy, Connection};
 use crate::cluster::testing::cluster;
 use crate::ops::http::Peer;
 use crate::ops::metrics;
-use crate::sidecar::{Pod, PodLabel};
+use crate::sidecar::{OwnPod, PodLabel};
 
 /// A client of `/term`, and the end of its connection.
 async fn connect(sidecar: &Sidecar<'_>) -> (Client, Peer) {
@@ -50,7 +50,7 @@ async fn the_label_goes_and_the_release_is_measured_once_the_client_has_closed_i
         let sidecar = sidecar(&access, candidacy, Connection::Memory(store.clone()));
         let (client, peer) = connect(&sidecar).await;
         let (cluster, requests) = cluster(|_| Some((200, json!({ "metadata": { "name": "p" } }))));
-        let pod = Pod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+        let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let label = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
         let labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
         let mut registry = metrics::registry();

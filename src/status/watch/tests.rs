@@ -7,7 +7,7 @@ use hustings_client::testing::TokioClock;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::super::{LeaseState, Output};
+use super::super::{LeaseState, StatusOutput};
 use super::*;
 use crate::cluster::testing::{Sent, cluster, failure, list, silent_cluster};
 
@@ -104,7 +104,7 @@ async fn watched(lease: Option<&str>, server: &Server, script: impl AsyncFnOnce(
         move |request| server.answer(request)
     });
     let lease = lease.map(str::to_owned);
-    let config = Config { lease, all_namespaces: false, watch: true, output: Output::Json };
+    let config = Config { lease, all_namespaces: false, watch: true, output: StatusOutput::Json };
     let (outputs, received) = mpsc::unbounded_channel();
     let clock = TokioClock::shared();
     let watching = show_changes(&cluster, &config, &*clock, |rows| Ok(outputs.send(shown(rows))?));
@@ -208,7 +208,7 @@ async fn a_watch_that_is_forbidden_ends_the_command_with_the_right_to_grant() {
     let server = Server::default();
     server.change(CANDIDATES, |candidates| candidates.watches_fail = Some(403));
     let (cluster, _) = cluster(move |request| server.answer(request));
-    let config = Config { lease: None, all_namespaces: false, watch: true, output: Output::Json };
+    let config = Config { lease: None, all_namespaces: false, watch: true, output: StatusOutput::Json };
     let clock = TokioClock::shared();
     let error = show_changes(&cluster, &config, &*clock, |_| Ok(())).await.unwrap_err();
     let hinted = error.downcast_ref::<Hinted>().unwrap();
@@ -264,7 +264,7 @@ fn a_failure_lasts_until_the_next_change_of_that_kind() {
 #[tokio::test(start_paused = true)]
 async fn the_watches_begin_although_the_server_does_not_answer_which_candidates_it_serves() {
     let cluster = silent_cluster(|_| None);
-    let config = Config { lease: None, all_namespaces: false, watch: true, output: Output::Json };
+    let config = Config { lease: None, all_namespaces: false, watch: true, output: StatusOutput::Json };
     let begun = tokio::time::timeout(Duration::from_mins(1), follow(&cluster, &config)).await;
     let (stores, _) = begun.expect("they begin");
     assert!(stores.native.is_none());

@@ -5,7 +5,7 @@ mod watches;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::elector::{Action, Config, Durations, FailOpen, Mode, Observation, Range, Timing};
+use hustings_core::elector::{Action, Config, Durations, ElectorMode, FailOpen, Observation, Range, Timing};
 use hustings_core::model::{CandidateRecord, LeaseRecord, Reply, Strategy, WireTime};
 use hustings_core::{election, elector};
 
@@ -301,7 +301,7 @@ pub const fn wall_at(true_micros: i64) -> WireTime {
 ///
 /// # Panics
 /// Panics if the durations are invalid.
-pub fn config(name: &str, session: &str, mode: Mode, durations: Durations) -> Config {
+pub fn config(name: &str, session: &str, mode: ElectorMode, durations: Durations) -> Config {
     Config {
         identity: name.to_owned(),
         lease_name: LEASE.to_owned(),

@@ -46,7 +46,7 @@
 
 use datadriven::TestCase;
 use hustings_core::election;
-use hustings_core::elector::{Durations, FailOpen, Mode, Observation, Source};
+use hustings_core::elector::{Durations, ElectorMode, FailOpen, Observation, Source};
 use hustings_core::model::{CandidateRecord, CandidateState, Cause, RecordedStatus, SessionMark, Strategy};
 
 use crate::client_go::Stands;
@@ -303,8 +303,8 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
     let label = session.as_ref().map_or_else(|| name.clone(), |session| format!("{name}/{session}"));
     let session = session.unwrap_or_else(|| format!("s-{name}"));
     let mode = match text(case, "mode").as_deref() {
-        None => Mode::Coordinated,
-        Some("direct") => Mode::Direct,
+        None => ElectorMode::Coordinated,
+        Some("direct") => ElectorMode::Direct,
         Some(mode) => panic!("no mode {mode:?}"),
     };
     let mut durations = Durations::default();

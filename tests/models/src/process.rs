@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use hustings_core::elector::{
-    Action, Config, Draw, Durations, Elector, FailOpen, Leading, Mode, Observation, Outcome, Source, Timing,
+    Action, Config, Draw, Durations, Elector, ElectorMode, FailOpen, Leading, Observation, Outcome, Source, Timing,
 };
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, Set, Strategy, WireTime};
 
@@ -34,7 +34,7 @@ pub struct Seat {
     /// Its preference.
     pub key: Option<i64>,
     /// Whether it claims the Lease itself or needs a grant.
-    pub mode: Mode,
+    pub mode: ElectorMode,
     /// Its rule.
     pub rule: Rule,
     /// The place whose lock at most one process holds at a time.

@@ -1,6 +1,6 @@
 //! One scenario of electors without a controller: its processes, and the events that may happen.
 
-use hustings_core::elector::{Durations, Mode};
+use hustings_core::elector::{Durations, ElectorMode};
 
 use crate::process::{Rule, Seat, short_durations};
 use crate::world::Left;
@@ -42,7 +42,7 @@ pub struct Scenario {
 impl Seat {
     /// A process of the product in direct mode.
     pub const fn direct(identity: &'static str, fast_ppm: i64) -> Self {
-        Self { identity, fast_ppm, key: None, mode: Mode::Direct, rule: Rule::Hustings, place: None }
+        Self { identity, fast_ppm, key: None, mode: ElectorMode::Direct, rule: Rule::Hustings, place: None }
     }
 }
 

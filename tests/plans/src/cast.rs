@@ -9,7 +9,7 @@ use anyhow::Result;
 use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
+use hustings::ops::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::clock::SystemClock;
 use hustings_client::{Campaign, Durations, Elector, Leadership, Timing};
 use kube::Client;
@@ -202,7 +202,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         clock: SystemClock::shared(),
         rng: rand::make_rng(),
         health: Health::new(),
-        metrics: Metrics::new().0,
+        metrics: ControllerMetrics::new().0,
         page: None,
     };
     let (ledger, role) = (Arc::clone(&tap.ledger), Arc::clone(&tap.role));

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
+use hustings::ops::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::clock::Clock;
 use hustings_client::{Campaign, Elector, FailOpen, Leadership, Timing};
 use jiff::Timestamp;
@@ -127,7 +127,7 @@ impl ControllerProcess {
             clock: Arc::new(machine.clock.clone()),
             rng: StdRng::seed_from_u64(machine.seed),
             health: Health::new(),
-            metrics: Metrics::new().0,
+            metrics: ControllerMetrics::new().0,
             page: None,
         };
         let stop = CancellationToken::new();

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::acts::candidate_acts;
 use super::names;
-use super::object::Object;
+use super::object::ObjectParts;
 use super::reading::{annotation, annotation_text, cut, owned, resource_version, signed, text, time};
 use super::timestamp::MicroTime;
 
@@ -84,10 +84,10 @@ pub struct ReadCandidate {
 impl ReadCandidate {
     /// Reads a candidate. Accepts any JSON.
     pub fn from_json(object: Value) -> Self {
-        Self::of(Object::from_json(object))
+        Self::of(ObjectParts::from_json(object))
     }
 
-    fn of(Object { metadata, spec, status }: Object) -> Self {
+    fn of(ObjectParts { metadata, spec, status }: ObjectParts) -> Self {
         let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
         let spec = &spec;
         let optional = |field| text(spec, field).map(cut);
@@ -156,7 +156,7 @@ const fn is_zero(number: &i32) -> bool {
 
 impl<'de> Deserialize<'de> for ReadCandidate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Object::deserialize(deserializer).map(Self::of)
+        ObjectParts::deserialize(deserializer).map(Self::of)
     }
 }
 

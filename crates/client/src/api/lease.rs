@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::acts::{lease_acts, pin_text};
 use super::names;
-use super::object::Object;
+use super::object::ObjectParts;
 use super::reading::{annotation, annotation_text, cut, resource_version, text, time, unsigned};
 use super::timestamp::MicroTime;
 
@@ -33,10 +33,10 @@ pub struct ReadLease {
 impl ReadLease {
     /// Reads a Lease. Accepts any JSON.
     pub fn from_json(object: Value) -> Self {
-        Self::of(Object::from_json(object))
+        Self::of(ObjectParts::from_json(object))
     }
 
-    fn of(Object { metadata, spec, .. }: Object) -> Self {
+    fn of(ObjectParts { metadata, spec, .. }: ObjectParts) -> Self {
         let spec = &spec;
         let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
         let session = metadata.annotations.as_ref().and_then(|all| all.get(names::SESSION));
@@ -199,7 +199,7 @@ fn int32(number: u32) -> i32 {
 
 impl<'de> Deserialize<'de> for ReadLease {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Object::deserialize(deserializer).map(Self::of)
+        ObjectParts::deserialize(deserializer).map(Self::of)
     }
 }
 

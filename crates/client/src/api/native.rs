@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::candidate::{LeaseCandidateStatus, ReadCandidate, common_fields};
 use super::names;
-use super::object::Object;
+use super::object::ObjectParts;
 use super::reading::{cut, text};
 
 /// A version of the API `coordination.k8s.io` that serves LeaseCandidates. [`discover`](Self::discover) finds the
@@ -70,10 +70,10 @@ pub struct ReadNativeCandidate {
 impl ReadNativeCandidate {
     /// Reads a candidate. Accepts any JSON.
     pub fn from_json(object: Value) -> Self {
-        Self::of(Object::from_json(object))
+        Self::of(ObjectParts::from_json(object))
     }
 
-    fn of(Object { metadata, spec, .. }: Object) -> Self {
+    fn of(ObjectParts { metadata, spec, .. }: ObjectParts) -> Self {
         let spec = &spec;
         let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
         let record = CandidateRecord {
@@ -94,7 +94,7 @@ impl From<ReadNativeCandidate> for ReadCandidate {
 
 impl<'de> Deserialize<'de> for ReadNativeCandidate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Object::deserialize(deserializer).map(Self::of)
+        ObjectParts::deserialize(deserializer).map(Self::of)
     }
 }
 

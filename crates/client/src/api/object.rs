@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The parts of an object.
 #[derive(Debug, Default)]
-pub(super) struct Object {
+pub(super) struct ObjectParts {
     /// The metadata without `managedFields`, which any client can fill.
     pub(super) metadata: ObjectMeta,
     pub(super) spec: Value,
@@ -63,14 +63,14 @@ struct AnyValue<T>(PhantomData<T>);
 #[derive(Default)]
 struct Metadata(ObjectMeta);
 
-impl Object {
+impl ObjectParts {
     /// Reads an object. Accepts any JSON.
     pub(super) fn from_json(object: Value) -> Self {
         Self::deserialize(object).unwrap_or_default()
     }
 }
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de> Deserialize<'de> for ObjectParts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(AnyValue(PhantomData))
     }
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Metadata {
     }
 }
 
-impl Fields for Object {
+impl Fields for ObjectParts {
     fn read_next<'de, M: MapAccess<'de>>(&mut self, map: &mut M) -> Result<bool, M::Error> {
         let Some(part) = map.next_key()? else { return Ok(false) };
         match part {
@@ -178,7 +178,7 @@ mod tests {
         for odd in [json!(null), json!(true), json!(-1), json!(1), json!(0.5), json!("x"), json!([1, [2]]), json!({})] {
             let texts = [odd.to_string(), format!(r#"{{"metadata":{odd},"kind":{odd}}}"#)];
             for text in texts {
-                let object: Object = serde_json::from_str(&text).unwrap();
+                let object: ObjectParts = serde_json::from_str(&text).unwrap();
                 assert_eq!(object.metadata, ObjectMeta::default(), "{text}");
                 assert_eq!(object.spec, Value::Null, "{text}");
             }
@@ -194,19 +194,19 @@ mod tests {
             "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "q" }],
         });
         let all: ObjectMeta = serde_json::from_value(good.clone()).unwrap();
-        assert_eq!(Object::from_json(json!({ "metadata": good })).metadata, all);
+        assert_eq!(ObjectParts::from_json(json!({ "metadata": good })).metadata, all);
         for field in good.as_object().unwrap().keys() {
             let (mut wrong, mut without) = (good.clone(), good.clone());
             wrong[field] = json!({ "x": [1] });
             without.as_object_mut().unwrap().remove(field);
             let expected: ObjectMeta = serde_json::from_value(without).unwrap();
-            assert_eq!(Object::from_json(json!({ "metadata": wrong })).metadata, expected, "{field}");
+            assert_eq!(ObjectParts::from_json(json!({ "metadata": wrong })).metadata, expected, "{field}");
         }
     }
 
     #[test]
     fn managed_fields_are_not_kept() {
         let metadata = json!({ "name": "a", "managedFields": [{ "manager": "m" }] });
-        assert_eq!(Object::from_json(json!({ "metadata": metadata })).metadata.managed_fields, None);
+        assert_eq!(ObjectParts::from_json(json!({ "metadata": metadata })).metadata.managed_fields, None);
     }
 }

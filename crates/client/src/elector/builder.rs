@@ -23,7 +23,7 @@ mod mode;
 mod problem;
 
 pub use mode::{Coordinated, Direct, Mode, Undecided};
-pub use problem::{InvalidElector, Problem};
+pub use problem::{InvalidElector, SettingProblem};
 
 /// Builds an [`Elector`]; see [`Elector::builder`]. `M` is the mode, which is how the elector gets the right to lead. A
 /// new builder has [no mode](Undecided) yet, and cannot build without one.
@@ -34,7 +34,7 @@ pub struct ElectorBuilder<M = Undecided> {
 
 /// The settings that every mode has.
 struct Settings {
-    place: Place,
+    place: Storage,
     namespace: String,
     lease: String,
     identity: Option<String>,
@@ -55,7 +55,7 @@ struct Settings {
 }
 
 /// Where the Lease is stored.
-enum Place {
+enum Storage {
     /// In a cluster, through this client.
     Cluster(Client),
     /// In this store.
@@ -73,12 +73,12 @@ impl Elector {
     /// The client should be a [`lease_client`](crate::lease_client). Retries by the client would use up the validity of
     /// a term, and would hide the pause that the server asks for.
     pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::new(Place::Cluster(client), namespace.into(), lease.into())
+        ElectorBuilder::new(Storage::Cluster(client), namespace.into(), lease.into())
     }
 
     /// Returns a builder for an elector of a Lease that `store` keeps.
     pub fn on(store: impl Store, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::new(Place::Given(Arc::new(store)), namespace.into(), lease.into())
+        ElectorBuilder::new(Storage::Given(Arc::new(store)), namespace.into(), lease.into())
     }
 
     /// Returns a builder for an elector of a Lease that `store` holds in memory, for tests: see
@@ -95,12 +95,12 @@ impl Elections {
     /// If the elector has a candidate, the builder appends `.LEASE` to its identity. One process has one candidate for
     /// each Lease, and each needs its own name.
     pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::new(Place::Shared(self.clone()), self.namespace().to_owned(), lease.into())
+        ElectorBuilder::new(Storage::Shared(self.clone()), self.namespace().to_owned(), lease.into())
     }
 }
 
 impl ElectorBuilder {
-    fn new(place: Place, namespace: String, lease: String) -> Self {
+    fn new(place: Storage, namespace: String, lease: String) -> Self {
         let settings = Settings {
             place,
             namespace,

@@ -16,13 +16,13 @@ use crate::work::panics::as_work;
 
 /// An elector that is ready to start.
 pub struct Elector {
-    pub(super) task: Task,
+    pub(super) task: ElectorTask,
     leadership: Leadership,
     shutdown: CancellationToken,
 }
 
 /// The task of an elector.
-pub(crate) enum Task {
+pub(crate) enum ElectorTask {
     /// Campaigns for the Lease.
     Campaign(Box<Driver>),
     /// Leads without an election.
@@ -54,7 +54,7 @@ pub enum CampaignError {
 }
 
 impl Elector {
-    pub(crate) const fn new(task: Task, leadership: Leadership, shutdown: CancellationToken) -> Self {
+    pub(crate) const fn new(task: ElectorTask, leadership: Leadership, shutdown: CancellationToken) -> Self {
         Self { task, leadership, shutdown }
     }
 
@@ -67,8 +67,8 @@ impl Elector {
     /// process lets that process [inherit](InstanceLock::let_children_inherit) the lock.
     pub fn instance_lock(&self) -> Option<InstanceLock> {
         match &self.task {
-            Task::Campaign(driver) => driver.publisher.instance_lock(),
-            Task::Off(_) => None,
+            ElectorTask::Campaign(driver) => driver.publisher.instance_lock(),
+            ElectorTask::Off(_) => None,
         }
     }
 
@@ -78,8 +78,8 @@ impl Elector {
         let (lease, identity) = (self.leadership.lease(), self.leadership.identity());
         let span = tracing::error_span!("election", lease, identity);
         let task = match self.task {
-            Task::Campaign(driver) => tokio::spawn(driver.drive().instrument(span)),
-            Task::Off(off) => tokio::spawn(off.drive().instrument(span)),
+            ElectorTask::Campaign(driver) => tokio::spawn(driver.drive().instrument(span)),
+            ElectorTask::Off(off) => tokio::spawn(off.drive().instrument(span)),
         };
         Campaign { leadership: self.leadership, task, shutdown: self.shutdown.drop_guard() }
     }
@@ -130,8 +130,8 @@ impl Elector {
     #[cfg(test)]
     pub(crate) fn nomination(&self) -> Option<&hustings_core::model::Nomination> {
         match &self.task {
-            Task::Campaign(driver) => driver.nomination.as_deref(),
-            Task::Off(_) => None,
+            ElectorTask::Campaign(driver) => driver.nomination.as_deref(),
+            ElectorTask::Off(_) => None,
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Driver {
 }
 
 /// Outstanding answers. The core sends few requests at a time, so there are few.
-type Pending = FuturesUnordered<BoxFuture<'static, Option<Observation>>>;
+type PendingAnswers = FuturesUnordered<BoxFuture<'static, Option<Observation>>>;
 
 impl Driver {
     /// Campaigns until the shutdown token is cancelled and the elector has given the Lease up.
@@ -54,7 +54,7 @@ impl Driver {
         // This precedes the first write, so that the write contains the key.
         core.observe(self.clock.both(), Observation::Key(self.key.current()));
         let mut watches = stream::select(self.watches(), self.key.changes().map(Observation::Key));
-        let mut pending = Pending::new();
+        let mut pending = PendingAnswers::new();
         let mut stopping = false;
         let mut led = None;
         loop {

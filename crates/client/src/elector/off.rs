@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::Elector;
-    use crate::elector::campaign::Task;
+    use crate::elector::campaign::ElectorTask;
     use crate::elector::telemetry::Observer;
     use crate::testing::MemoryStore;
 
@@ -177,7 +177,7 @@ mod tests {
         let store = MemoryStore::new();
         let mut elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
         let counts = Arc::<Counts>::default();
-        let Task::Off(off) = &mut elector.task else { panic!("the election is switched off") };
+        let ElectorTask::Off(off) = &mut elector.task else { panic!("the election is switched off") };
         off.observers.push(counts.clone());
         let counted = || counts.0.each_ref().map(|count| count.load(Ordering::SeqCst));
         let campaign = elector.start();

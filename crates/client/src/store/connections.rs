@@ -192,7 +192,7 @@ struct ServerRouteState {
 
 /// A request whose answer is not complete. If it is dropped before that, the caller gave it up, or its connection
 /// failed.
-struct Pending {
+struct UnansweredRequest {
     route: Arc<ServerRoute>,
     generation: u64,
     sent: Instant,
@@ -200,12 +200,12 @@ struct Pending {
 }
 
 /// The body of an answer.
-pub(crate) struct Answer {
+pub(crate) struct TrackedBody {
     body: Incoming,
-    pending: Pending,
+    pending: UnansweredRequest,
 }
 
-type AnswerBody = Either<Answer, StreamBody<Frames>>;
+type AnswerBody = Either<TrackedBody, StreamBody<Frames>>;
 type Data = <Incoming as HttpBody>::Data;
 type Frames = BoxStream<'static, Result<Frame<Data>, hyper::Error>>;
 
@@ -244,7 +244,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
         let send = async move {
             let (generation, client) = connections.present();
             let route = connections.route;
-            let mut pending = Pending { route: Arc::clone(&route), generation, sent: Instant::now(), is_over: false };
+            let mut pending =
+                UnansweredRequest { route: Arc::clone(&route), generation, sent: Instant::now(), is_over: false };
             let answer = client.request(request).await.inspect_err(|error| {
                 // A failure to connect proves nothing about the existing connections.
                 pending.is_over = error.is_connect();
@@ -255,7 +256,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
                 if is_watch {
                     Either::Right(StreamBody::new(until_silent(body, route)))
                 } else {
-                    Either::Left(Answer { body, pending })
+                    Either::Left(TrackedBody { body, pending })
                 }
             }))
         };
@@ -269,7 +270,7 @@ impl ServerRoute {
     }
 }
 
-impl Pending {
+impl UnansweredRequest {
     /// The current pool works. So an earlier stream that is silent may have lost its connection.
     fn answered(&self) {
         let mut state = self.route.state();
@@ -282,7 +283,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for UnansweredRequest {
     fn drop(&mut self) {
         let mut state = self.route.state();
         if !self.is_over && state.generation == self.generation {
@@ -293,7 +294,7 @@ impl Drop for Pending {
     }
 }
 
-impl HttpBody for Answer {
+impl HttpBody for TrackedBody {
     type Data = Data;
     type Error = hyper::Error;
 

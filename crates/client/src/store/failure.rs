@@ -16,7 +16,7 @@ use crate::clock::Clock;
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What caused a failure. Kubernetes gives a [`kube::Error`].
-pub type Cause = Box<dyn Error + Send + Sync>;
+pub type FailureCause = Box<dyn Error + Send + Sync>;
 
 /// Why a request returned no object. The variant reports whether a write was certainly not executed, which determines
 /// what the caller may do next. The failure does not name the object, which the caller knows. The elector's logs name
@@ -31,13 +31,13 @@ pub enum Failure {
     Missing,
     /// The server has certainly not executed the request.
     #[error("refused: {}; {}", brief(&**.0), if is_passing(&**.0) { "try again later" } else { "a retry alone does not help" })]
-    Refused(Cause),
+    Refused(FailureCause),
     /// The request was never sent: too many requests of this process were under way for as long as it could wait.
     #[error("not sent within {} ms: too many requests of this process are under way; try again later", .0.as_millis())]
     NotSent(Duration),
     /// It is unknown whether the server executed the request, or still will.
     #[error("outcome unknown: {}; read before you write again", brief(&**.0))]
-    Unknown(Cause),
+    Unknown(FailureCause),
     /// There was no answer in time. The server may still execute the request.
     #[error("no answer within {} ms: the outcome is unknown; read before you write again", .0.as_millis())]
     TimedOut(Duration),

@@ -209,12 +209,12 @@ impl<S> Layer<S> for WriteGate {
 type GateAnswer<B> = Result<Response<B>, BoxError>;
 
 /// A write in its own task. Dropping this ends it.
-pub struct Write<B> {
+pub struct GatedWrite<B> {
     task: AbortOnDropHandle<GateAnswer<B>>,
     lease: Arc<str>,
 }
 
-impl<B: Send + 'static> Write<B> {
+impl<B: Send + 'static> GatedWrite<B> {
     /// Sends `request` once it is admitted.
     fn start<S>(
         gate: &WriteGate,
@@ -257,7 +257,7 @@ impl<B: Send + 'static> Write<B> {
     }
 }
 
-impl<B> Future for Write<B> {
+impl<B> Future for GatedWrite<B> {
     type Output = GateAnswer<B>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<GateAnswer<B>> {
@@ -276,7 +276,7 @@ where
 {
     type Response = Response<B>;
     type Error = BoxError;
-    type Future = Either<ErrInto<S::Future, BoxError>, Either<Ready<GateAnswer<B>>, Write<B>>>;
+    type Future = Either<ErrInto<S::Future, BoxError>, Either<Ready<GateAnswer<B>>, GatedWrite<B>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.service.poll_ready(context).map_err(Into::into)
@@ -291,11 +291,11 @@ where
             (Some(write), _) => {
                 // Use the service that was polled ready.
                 let service = mem::replace(&mut self.service, other);
-                Either::Right(Write::start(&self.gate, ready(Ok(write)), service, request))
+                Either::Right(GatedWrite::start(&self.gate, ready(Ok(write)), service, request))
             }
             (None, None) => Either::Left(ready(Err(self.gate.not_leading().into()))),
             (None, Some(parking)) => match self.gate.parked(parking) {
-                Ok(admission) => Either::Right(Write::start(&self.gate, admission, other, request)),
+                Ok(admission) => Either::Right(GatedWrite::start(&self.gate, admission, other, request)),
                 Err(error) => Either::Left(ready(Err(error.into()))),
             },
         })

@@ -10,7 +10,7 @@ use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Eligibility, Seat};
 use super::member::Member;
 use super::state::ReportedActs;
-use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
+use super::{Action, AdminAct, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
 use crate::model::{Annotation, CandidateKey, Exclusion, Transfer, WireTime};
 
 impl Election {
@@ -29,15 +29,18 @@ impl Election {
         let former = &self.reported_acts;
         match (&former.pause, &now.pause) {
             (former, Some((hold, until))) if former != &now.pause => {
-                report(Act::Paused { hold: hold.clone(), until: *until });
+                report(AdminAct::Paused { hold: hold.clone(), until: *until });
             }
-            (Some((_, until)), None) => report(Act::Resumed { ended: has_passed(*until, wall) }),
+            (Some((_, until)), None) => report(AdminAct::Resumed { ended: has_passed(*until, wall) }),
             _ => {}
         }
         match (&former.pin, &now.pin) {
-            (former, Some(pin)) if former != &now.pin => report(Act::Pinned(pin.clone())),
+            (former, Some(pin)) if former != &now.pin => report(AdminAct::Pinned(pin.clone())),
             (Some(pin), None) => {
-                report(Act::Unpinned { candidate: pin.candidate.clone(), ended: has_passed(Some(pin.until), wall) });
+                report(AdminAct::Unpinned {
+                    candidate: pin.candidate.clone(),
+                    ended: has_passed(Some(pin.until), wall),
+                });
             }
             _ => {}
         }
@@ -132,10 +135,10 @@ pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilde
     let candidate = || (member.key.clone(), Arc::clone(&member.uid));
     let act = match (exclusion(former), exclusion(&now)) {
         (former, Some(exclusion)) if former.as_ref() != Some(&exclusion) => {
-            Some(Act::Excluded { candidate: candidate(), exclusion })
+            Some(AdminAct::Excluded { candidate: candidate(), exclusion })
         }
         (Some(exclusion), None) => {
-            Some(Act::Included { candidate: candidate(), ended: has_passed(Some(exclusion.until), wall) })
+            Some(AdminAct::Included { candidate: candidate(), ended: has_passed(Some(exclusion.until), wall) })
         }
         _ => None,
     };
@@ -154,7 +157,7 @@ pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilde
 const ANNOTATIONS: [&str; 2] = ["hustings.io/hold-until", "hustings.io/pin"];
 
 /// The event for an act. It omits who asked if the act ended because its time has passed.
-fn event(act: Act, asked_by: Option<&String>) -> Action {
+fn event(act: AdminAct, asked_by: Option<&String>) -> Action {
     let asked_by = asked_by.filter(|_| !act.has_ended()).cloned();
     Action::Event(Event::Act { act, asked_by })
 }

@@ -109,7 +109,7 @@ pub enum Event {
     /// An administrator's act begins or ends.
     Act {
         /// The act.
-        act: Act,
+        act: AdminAct,
         /// Who asked for it, according to the act's writer.
         asked_by: Option<String>,
     },
@@ -165,7 +165,7 @@ pub enum Event {
 
 /// An act of an administrator that begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Act {
+pub enum AdminAct {
     /// The elections of the Lease are paused.
     Paused {
         /// The pause.

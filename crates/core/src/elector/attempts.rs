@@ -1,6 +1,6 @@
 //! The writes that may begin or extend a term, and which versions belong to a term.
 
-use super::plan::Request;
+use super::plan::PlannedRequest;
 use crate::model::{LeaseRecord, SessionStamp, WireTime};
 
 /// How many writes of unknown outcome on one version are remembered. It is safe to forget the oldest: a forgotten write
@@ -10,7 +10,7 @@ const MOST_ATTEMPTS: usize = 8;
 /// A take-up, claim or renewal that may have succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
-    pub(super) request: Request,
+    pub(super) request: PlannedRequest,
     /// The version on which it was conditional.
     pub(super) resource_version: u64,
     /// The renew time. No other attempt has the same renew time.
@@ -85,8 +85,8 @@ pub(super) fn names_session(record: &LeaseRecord, identity: &str, session: &str)
 mod tests {
     use std::time::Duration;
 
-    use super::{Attempt, Attempts, Request};
-    use crate::elector::{Action, AttemptId, Config, Draw, Elector, Mode, Observation, Outcome, Source};
+    use super::{Attempt, Attempts, PlannedRequest};
+    use crate::elector::{Action, AttemptId, Config, Draw, Elector, ElectorMode, Observation, Outcome, Source};
     use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, WireTime};
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
             moment: Moment::from_micros(0).after(Duration::from_secs(seconds)),
             wall: WireTime::from_micros(1_000),
         };
-        let config = Config { mode: Mode::Direct, fallback: false, ..Config::of("a") };
+        let config = Config { mode: ElectorMode::Direct, fallback: false, ..Config::of("a") };
         let mut elector = Elector::new(config, now(0));
         let record = LeaseRecord { resource_version: 7, session: SessionMark::Open, ..LeaseRecord::default() };
         elector.observe(now(0), Observation::Lease { record, source: Source::Watch });
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_attempt_is_forgotten_when_a_newer_version_proves_that_it_never_succeeds() {
-        let request = Request { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
+        let request = PlannedRequest { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
         let time = WireTime::from_micros;
         let attempt = |version, renewed| Attempt {
             request,
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn of_too_many_attempts_the_oldest_is_forgotten() {
-        let request = Request { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
+        let request = PlannedRequest { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
         let mut attempts = Attempts::default();
         for micros in 1..=9 {
             let renewed = WireTime::from_micros(micros);

@@ -11,7 +11,7 @@ mod owner;
 mod task;
 
 use super::messages::{Action, AttemptId, Note, Outcome, Source};
-use super::plan::{Plan, Request};
+use super::plan::{Plan, PlannedRequest};
 use super::reverted::RevertedWrites;
 use super::timers::Timer;
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
@@ -180,7 +180,7 @@ impl Candidate {
     }
 
     /// The pending request.
-    pub(super) fn request(&self) -> Option<&Request> {
+    pub(super) fn request(&self) -> Option<&PlannedRequest> {
         self.pending.as_ref().map(|pending| &pending.request)
     }
 

@@ -15,7 +15,7 @@ use super::plan::Plan;
 use super::planning::WriteTask;
 use super::timers::Timer;
 use super::writes::preferred_other;
-use super::{Config, Elector, Mode};
+use super::{Config, Elector, ElectorMode};
 use crate::model::{LeaseRecord, Moment, Purpose};
 pub(super) use fallback::Fallback;
 pub(super) use preference::Preference;
@@ -50,11 +50,11 @@ impl Elector {
         let vacancy = Vacancy::of(&self.lease)?;
         let mut claim_at = match mode {
             // A hold that was set since the list shows a controller, which ends the fallback.
-            Mode::Coordinated if !self.lease.view().is_own_creation() => self.fallback.claim_at(vacancy)?,
+            ElectorMode::Coordinated if !self.lease.view().is_own_creation() => self.fallback.claim_at(vacancy)?,
             // In direct mode no controller grants the Lease or ends the pause. The elector ignores the end of the pause:
             // it must not depend on its own wall clock.
-            Mode::Direct if self.lease.view().record().is_some_and(LeaseRecord::is_paused) => return None,
-            Mode::Coordinated | Mode::Direct => vacancy.free_from,
+            ElectorMode::Direct if self.lease.view().record().is_some_and(LeaseRecord::is_paused) => return None,
+            ElectorMode::Coordinated | ElectorMode::Direct => vacancy.free_from,
         };
         if self.lease.view().record().is_some_and(|record| self.has_kept_from_another(record)) {
             claim_at = claim_at.after(timing.lease_duration());

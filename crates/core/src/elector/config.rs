@@ -18,7 +18,7 @@ pub struct Config {
     /// for as long as any part of the instance runs.
     pub session: String,
     /// How this elector gets the right to lead.
-    pub mode: Mode,
+    pub mode: ElectorMode,
     /// The candidate's strategy. Ignored in direct mode.
     pub strategy: Strategy,
     /// Whether the candidates elect among themselves when no controller does. Ignored in direct mode.
@@ -46,7 +46,7 @@ pub enum FailOpen {
 
 /// How an elector gets the right to lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum ElectorMode {
     /// A controller elects among candidates: the elector keeps its candidate and takes up grants.
     Coordinated,
     /// There are no candidates: an elector claims the Lease when it finds it free.
@@ -293,7 +293,7 @@ impl Config {
             identity: identity.to_owned(),
             lease_name: "l".to_owned(),
             session: "s".to_owned(),
-            mode: Mode::Coordinated,
+            mode: ElectorMode::Coordinated,
             strategy: Strategy::OldestEmulationVersion,
             fallback: true,
             timing: Timing::default(),

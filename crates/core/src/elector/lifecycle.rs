@@ -33,7 +33,7 @@ pub(super) enum Phase {
     /// It does not lead.
     Standby,
     /// It leads while the term is valid.
-    Leading(Term),
+    Leading(HeldTerm),
     /// It no longer leads and its work has ended. It is giving the Lease up.
     GivingUp {
         /// TERM of its session stamp.
@@ -47,7 +47,7 @@ pub(super) enum Phase {
 
 /// A running term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Term {
+pub(super) struct HeldTerm {
     /// TERM of its session stamp.
     pub(super) ordinal: u64,
     pub(super) number: u32,
@@ -121,7 +121,7 @@ impl Lifecycle {
     }
 
     /// The running term.
-    pub(super) const fn term(&self) -> Option<&Term> {
+    pub(super) const fn term(&self) -> Option<&HeldTerm> {
         match &self.phase {
             Phase::Leading(term) => Some(term),
             Phase::Standby | Phase::GivingUp { .. } => None,
@@ -130,7 +130,7 @@ impl Lifecycle {
 
     pub(super) const fn leading(&self) -> Option<Leading> {
         match self.phase {
-            Phase::Leading(Term { number, token, valid_until, .. }) => Some(Leading { number, token, valid_until }),
+            Phase::Leading(HeldTerm { number, token, valid_until, .. }) => Some(Leading { number, token, valid_until }),
             Phase::Standby | Phase::GivingUp { .. } => None,
         }
     }
@@ -139,7 +139,7 @@ impl Lifecycle {
     pub(super) const fn ordinal(&self) -> Option<u64> {
         match &self.phase {
             Phase::Standby => None,
-            Phase::Leading(Term { ordinal, .. }) | Phase::GivingUp { ordinal, .. } => Some(*ordinal),
+            Phase::Leading(HeldTerm { ordinal, .. }) | Phase::GivingUp { ordinal, .. } => Some(*ordinal),
         }
     }
 
@@ -233,7 +233,7 @@ impl Lifecycle {
     /// Begins a term.
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) -> Note {
         let Attempt { ordinal, number, token, .. } = *landed;
-        self.phase = Phase::Leading(Term { ordinal, number, token, valid_until, is_ending: false });
+        self.phase = Phase::Leading(HeldTerm { ordinal, number, token, valid_until, is_ending: false });
         self.work = WorkState::Running;
         self.cooldown.term_began(now);
         Note::Began { number, token }

@@ -15,7 +15,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// A pending request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Request {
+pub(super) struct PlannedRequest {
     pub(super) id: AttemptId,
     pub(super) sent: Moment,
     /// When its outcome counts as unknown.
@@ -50,16 +50,16 @@ impl Plan {
     }
 
     /// Numbers a request that is sent now, and awaits its answer.
-    pub(super) fn request(&mut self) -> Request {
+    pub(super) fn request(&mut self) -> PlannedRequest {
         self.last_attempt = self.last_attempt.saturating_add(1);
         let until = self.now.after(self.timing.request_timeout());
-        let request = Request { id: AttemptId(self.last_attempt), sent: self.now, until };
+        let request = PlannedRequest { id: AttemptId(self.last_attempt), sent: self.now, until };
         self.await_answer(&request);
         request
     }
 
     /// Waits until a pending request is answered, or its outcome counts as unknown.
-    pub(super) fn await_answer(&mut self, request: &Request) {
+    pub(super) fn await_answer(&mut self, request: &PlannedRequest) {
         self.wake_at(Timer::RequestTimeout, request.until);
     }
 

@@ -3,7 +3,7 @@
 
 use super::Elector;
 use super::attempts::Attempt;
-use super::lifecycle::{Phase, Term};
+use super::lifecycle::{HeldTerm, Phase};
 use super::messages::{Action, Note};
 use super::plan::Plan;
 use super::timers::Timer;
@@ -120,7 +120,7 @@ impl Elector {
     /// The write that the state calls for, whether or not it is time for one.
     fn next_write(&self, now: Moment, plan: &mut Plan) -> Option<WriteTask> {
         match self.lifecycle.phase() {
-            Phase::Leading(Term { ordinal, number, token, .. }) => {
+            Phase::Leading(HeldTerm { ordinal, number, token, .. }) => {
                 Some(WriteTask::Renew { ordinal: *ordinal, number: *number, token: *token })
             }
             Phase::GivingUp { .. } if !self.may_give_up(now) => None,

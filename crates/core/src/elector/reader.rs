@@ -1,14 +1,14 @@
 //! The elector's live reads of the Lease: the pending read, whether another one is needed, and when it may follow.
 
 use super::messages::{Action, AttemptId, Source};
-use super::plan::{Plan, Request};
+use super::plan::{Plan, PlannedRequest};
 use super::timers::Timer;
 use crate::model::Moment;
 
 /// The live reads of one Lease by one elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reader {
-    pending: Option<Request>,
+    pending: Option<PlannedRequest>,
     /// The last observed version is known to be outdated.
     is_needed: bool,
     next_at: Moment,
@@ -23,7 +23,7 @@ impl Reader {
     }
 
     /// The pending request.
-    pub(super) const fn request(&self) -> Option<&Request> {
+    pub(super) const fn request(&self) -> Option<&PlannedRequest> {
         self.pending.as_ref()
     }
 
@@ -38,7 +38,7 @@ impl Reader {
     }
 
     /// Takes the pending read if `source` is its answer.
-    pub(super) fn take(&mut self, source: Source) -> Option<Request> {
+    pub(super) fn take(&mut self, source: Source) -> Option<PlannedRequest> {
         self.pending.take_if(|pending| source == Source::Read(pending.id))
     }
 

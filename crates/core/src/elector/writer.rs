@@ -2,7 +2,7 @@
 //! follow.
 
 use super::attempts::{Attempt, Attempts};
-use super::plan::{Plan, Request};
+use super::plan::{Plan, PlannedRequest};
 use super::reverted::RevertedWrites;
 use crate::model::{LeaseRecord, LeaseWrite, Moment, WireTime};
 
@@ -30,7 +30,7 @@ pub(super) struct Writer {
 /// A write without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PendingWrite {
-    pub(super) request: Request,
+    pub(super) request: PlannedRequest,
     /// `None` for a creation.
     write: Option<Box<LeaseWrite>>,
     /// When it may be repeated if conflicts delay the next write.
@@ -67,12 +67,12 @@ impl Writer {
     }
 
     /// The pending request.
-    pub(super) fn request(&self) -> Option<&Request> {
+    pub(super) fn request(&self) -> Option<&PlannedRequest> {
         self.pending.as_ref().map(|pending| &pending.request)
     }
 
     /// Takes the pending write if its request satisfies `predicate`.
-    pub(super) fn take_if(&mut self, predicate: impl FnOnce(&Request) -> bool) -> Option<PendingWrite> {
+    pub(super) fn take_if(&mut self, predicate: impl FnOnce(&PlannedRequest) -> bool) -> Option<PendingWrite> {
         self.pending.take_if(|pending| predicate(&pending.request))
     }
 
@@ -155,7 +155,7 @@ impl Writer {
     }
 
     /// Records the write that is sent now; `None` for a creation.
-    pub(super) fn send(&mut self, request: Request, write: Option<Box<LeaseWrite>>, plan: &Plan) {
+    pub(super) fn send(&mut self, request: PlannedRequest, write: Option<Box<LeaseWrite>>, plan: &Plan) {
         if self.conflicts > IMMEDIATE_RETRIES {
             self.conflicts = 0;
         }

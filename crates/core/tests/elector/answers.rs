@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{Action, AttemptId, Draw, Durations, Mode, Note, Observation, Outcome, Source, Timer};
+use hustings_core::elector::{
+    Action, AttemptId, Draw, Durations, ElectorMode, Note, Observation, Outcome, Source, Timer,
+};
 use hustings_core::model::Purpose;
 
 use super::steps::{Steps, at, free, held};
@@ -10,7 +12,7 @@ use super::steps::{Steps, at, free, held};
 #[test]
 fn three_conflicts_in_a_row_are_followed_by_another_attempt_at_once() {
     for is_shown_first in [false, true] {
-        let mut steps = Steps::new(Mode::Direct);
+        let mut steps = Steps::new(ElectorMode::Direct);
         let mut version = 1;
         for seconds in [0, 3, 6] {
             steps.at(at(seconds));
@@ -33,7 +35,7 @@ fn three_conflicts_in_a_row_are_followed_by_another_attempt_at_once() {
 
 #[test]
 fn a_holder_also_waits_after_more_conflicts_than_three_since_its_last_success() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     let mut held = steps.lead();
     steps.at(at(2));
     for written in 1..=6 {
@@ -57,7 +59,7 @@ fn a_holder_also_waits_after_more_conflicts_than_three_since_its_last_success() 
 
 #[test]
 fn an_answer_does_not_revive_a_term_that_has_just_expired() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     let held = steps.lead();
     steps.at(at(6));
     let (attempt, write) = steps.write().unwrap();
@@ -68,7 +70,7 @@ fn an_answer_does_not_revive_a_term_that_has_just_expired() {
 
 #[test]
 fn a_claim_of_unknown_outcome_begins_no_term_once_the_lease_was_missing() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.at(at(3));
     steps.see(free(1));
     let (attempt, write) = steps.write().unwrap();
@@ -83,7 +85,7 @@ fn a_claim_of_unknown_outcome_begins_no_term_once_the_lease_was_missing() {
 
 #[test]
 fn a_creation_of_unknown_outcome_is_followed_by_a_read() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.at(at(2));
     let read = steps.read().unwrap();
     steps.observe(Observation::LeaseMissing { source: Source::Read(read) });
@@ -92,7 +94,7 @@ fn a_creation_of_unknown_outcome_is_followed_by_a_read() {
     assert!(steps.read().is_some());
     // The same if it is not answered, unless it is repeated sooner.
     let mut steps =
-        Steps::with(Mode::Direct, Durations { retry_period: Duration::from_secs(8), ..Durations::default() });
+        Steps::with(ElectorMode::Direct, Durations { retry_period: Duration::from_secs(8), ..Durations::default() });
     steps.at(at(8));
     let read = steps.read().unwrap();
     steps.observe(Observation::LeaseMissing { source: Source::Read(read) });
@@ -103,7 +105,7 @@ fn a_creation_of_unknown_outcome_is_followed_by_a_read() {
 
 #[test]
 fn an_answer_that_a_newer_version_overtook_is_followed_by_a_read() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.at(at(3));
     steps.see(free(1));
     let (attempt, write) = steps.write().unwrap();
@@ -115,7 +117,7 @@ fn an_answer_that_a_newer_version_overtook_is_followed_by_a_read() {
 #[test]
 fn a_read_that_was_sent_before_a_conflict_or_a_404_does_not_answer_it() {
     for outcome in [Outcome::Conflict, Outcome::Missing] {
-        let mut steps = Steps::new(Mode::Direct);
+        let mut steps = Steps::new(ElectorMode::Direct);
         steps.see(held(1, 3));
         assert_eq!(steps.actions(), []);
         steps.at(at(14));
@@ -133,7 +135,7 @@ fn a_read_that_was_sent_before_a_conflict_or_a_404_does_not_answer_it() {
 
 #[test]
 fn a_claim_that_is_shown_when_its_validity_ends_begins_no_term() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.see(free(1));
     let (_, write) = steps.write().unwrap();
     steps.at(at(10));
@@ -143,7 +145,7 @@ fn a_claim_that_is_shown_when_its_validity_ends_begins_no_term() {
 
 #[test]
 fn a_refused_write_is_repeated_after_the_retry_period() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.see(free(1));
     let (attempt, _) = steps.write().unwrap();
     steps.answer(attempt, Outcome::Refused);
@@ -153,7 +155,7 @@ fn a_refused_write_is_repeated_after_the_retry_period() {
 
 #[test]
 fn an_answer_to_an_unknown_request_is_ignored() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.see(held(1, 3));
     assert_eq!(steps.actions(), []);
     steps.at(at(3));
@@ -165,7 +167,7 @@ fn an_answer_to_an_unknown_request_is_ignored() {
 
 #[test]
 fn a_hand_over_request_that_met_a_conflict_is_sent_again() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.observe(Observation::Key(Some(5)));
     steps.see(held(1, 3));
     for version in [1, 2] {

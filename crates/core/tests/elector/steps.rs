@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source, Timer};
+use hustings_core::elector::{
+    Action, AttemptId, Draw, Durations, Elector, ElectorMode, Observation, Outcome, Source, Timer,
+};
 use hustings_core::model::{
     CandidateRecord, CandidateState, Cause, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set,
     WireTime,
@@ -16,18 +18,18 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    pub(crate) fn new(mode: Mode) -> Self {
+    pub(crate) fn new(mode: ElectorMode) -> Self {
         Self::with(mode, Durations::default())
     }
 
-    pub(crate) fn with(mode: Mode, durations: Durations) -> Self {
+    pub(crate) fn with(mode: ElectorMode, durations: Durations) -> Self {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
         Self { elector: Elector::new(config("a", "s-a", mode, durations), now), now }
     }
 
     /// A standby whose candidate exists.
     pub(crate) fn coordinated() -> Self {
-        let mut steps = Self::new(Mode::Coordinated);
+        let mut steps = Self::new(ElectorMode::Coordinated);
         let [Action::CreateCandidate { attempt, .. }] = steps.actions()[..] else { panic!("no creation") };
         steps.observe(Observation::CandidateWritten { attempt, outcome: Outcome::Landed(candidate(LEASE)) });
         steps
@@ -110,7 +112,7 @@ pub(crate) fn held(resource_version: u64, key: i64) -> LeaseRecord {
 
 #[test]
 fn the_newest_observation_is_reported() {
-    let mut steps = Steps::new(Mode::Coordinated);
+    let mut steps = Steps::new(ElectorMode::Coordinated);
     assert_eq!((steps.elector.lease(), steps.elector.candidate_stands_for()), (None, None));
     steps.see(free(3));
     assert_eq!(steps.elector.lease().map(Observed::record), Some(&free(3)));
@@ -126,7 +128,7 @@ fn the_newest_observation_is_reported() {
 
 #[test]
 fn each_decision_names_the_timer_that_it_waits_for() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     let mut timers = Vec::new();
     let mut note = |steps: &mut Steps| {
         let decision = steps.elector.decide(steps.now, Draw(0));
@@ -158,7 +160,7 @@ fn each_decision_names_the_timer_that_it_waits_for() {
 
 #[test]
 fn a_holder_that_has_just_expired_is_not_asked_to_hand_over() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.see(held(1, 3));
     steps.at(steps.elector.lease().unwrap().expires_at());
     steps.observe(Observation::Key(Some(5)));
@@ -167,7 +169,7 @@ fn a_holder_that_has_just_expired_is_not_asked_to_hand_over() {
 
 #[test]
 fn no_instant_is_owned_twice_by_a_wall_clock_that_goes_back() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     let wall = |seconds: i64| WireTime::from_micros(seconds * 1_000_000);
     steps.see(free(1));
     let (attempt, write) = steps.write().unwrap();
@@ -193,7 +195,7 @@ fn no_instant_is_owned_twice_by_a_wall_clock_that_goes_back() {
 
 #[test]
 fn a_request_to_one_holder_does_not_delay_the_request_to_the_next() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.observe(Observation::Key(Some(5)));
     steps.see(held(1, 3));
     let (attempt, _) = steps.write().unwrap();
@@ -222,7 +224,7 @@ fn unanswered_reads_are_awaited_and_then_sent_again() {
         let actions = steps.actions();
         assert!(matches!(actions[..], [Action::ReadCandidate(_), Action::ReadLease(_)]), "{seconds} s: {actions:?}");
     }
-    let mut direct = Steps::new(Mode::Direct);
+    let mut direct = Steps::new(ElectorMode::Direct);
     direct.at(at(2));
     for _ in 0..2 {
         let decision = direct.elector.decide(direct.now, Draw(0));
@@ -236,7 +238,7 @@ fn unanswered_reads_are_awaited_and_then_sent_again() {
 
 #[test]
 fn a_range_begins_with_its_term_if_the_record_does_not_show_the_end_of_the_former_range() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.at(at(5));
     let record = LeaseRecord { token: Some(3), ..free(4) };
     steps.see(record.clone());
@@ -248,7 +250,7 @@ fn a_range_begins_with_its_term_if_the_record_does_not_show_the_end_of_the_forme
 
 #[test]
 fn an_elector_does_not_ask_another_holder_of_its_own_name() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     steps.observe(Observation::Key(Some(5)));
     steps.see(LeaseRecord { holder: Some("a".to_owned()), ..held(1, 3) });
     assert!(steps.write().is_none());
@@ -256,7 +258,7 @@ fn an_elector_does_not_ask_another_holder_of_its_own_name() {
 
 #[test]
 fn at_most_32_notes_wait_for_a_decision() {
-    let mut steps = Steps::new(Mode::Direct);
+    let mut steps = Steps::new(ElectorMode::Direct);
     for version in 1..40 {
         let session = SessionMark::read(Some(&format!("s-{version}/1/15")));
         steps.see(LeaseRecord { holder: Some("a".to_owned()), session, ..held(version, 3) });

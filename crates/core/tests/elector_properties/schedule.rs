@@ -1,12 +1,12 @@
 //! Generators of schedules: the events that happen to three electors.
 
-use hustings_core::elector::Mode;
+use hustings_core::elector::ElectorMode;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a condition of its own")]
 pub(crate) struct Schedule {
-    pub(crate) mode: Mode,
+    pub(crate) mode: ElectorMode,
     pub(crate) has_long_deadline: bool,
     /// Whether a Lease lasts longer than one without a declared duration.
     pub(crate) has_long_lease: bool,
@@ -88,7 +88,7 @@ pub(crate) fn schedules() -> impl Strategy<Value = Schedule> {
         prop_oneof![-900_000_000_000_000..900_000_000_000_000_i64, -30_000_000..30_000_000_i64, -5_000..5_000_i64];
     let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, wall_offset);
     (
-        prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
+        prop_oneof![Just(ElectorMode::Direct), Just(ElectorMode::Coordinated)],
         [any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()],
         [clock.clone(), clock.clone(), clock],
         [0..4_u8, 0..4_u8, 0..4_u8],

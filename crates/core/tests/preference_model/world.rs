@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use hustings_core::elector::{Action, Config, Draw, Elector, FailOpen, Mode, Observation, Source, Timing};
+use hustings_core::elector::{Action, Config, Draw, Elector, ElectorMode, FailOpen, Observation, Source, Timing};
 use hustings_core::model::{LeaseRecord, Moment, Now, Purpose, ReferenceStore, Request, Set, Strategy, WireTime};
 
 const LEASE: &str = "lease";
@@ -86,7 +86,7 @@ impl Contender {
             identity: name.to_owned(),
             lease_name: LEASE.to_owned(),
             session: format!("s-{name}"),
-            mode: Mode::Direct,
+            mode: ElectorMode::Direct,
             strategy: Strategy::OldestEmulationVersion,
             fallback: true,
             timing: Timing::default(),

@@ -19,7 +19,7 @@ fn record_events(dispatcher: &mut Dispatcher) -> Arc<Mutex<Vec<String>>> {
         }
     });
     let metrics = dispatcher.parts.metrics.clone();
-    let (publisher, publishing) = Publisher::new(Client::new(server, "n"), "test", metrics);
+    let (publisher, publishing) = EventPublisher::new(Client::new(server, "n"), "test", metrics);
     tokio::spawn(publishing);
     dispatcher.parts.publisher = publisher;
     events

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn only_the_leading_controller_reports_leases_and_their_terms() {
     let mut dispatcher = dispatcher(false);
-    let (metrics, registry) = Metrics::new();
+    let (metrics, registry) = ControllerMetrics::new();
     dispatcher.parts.metrics = metrics.clone();
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     let lease = LeaseKey::new("n", "l");

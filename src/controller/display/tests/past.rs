@@ -89,12 +89,12 @@ fn the_grant_to_the_preferred_holder_is_a_hand_over_and_any_other_a_replacement(
     let held = LeaseRecord { holder: named("a"), ..LeaseRecord::default() };
     let grant = LeaseRecord { holder: named("b"), ..LeaseRecord::default() };
     for (before, expected) in [
-        (LeaseRecord::default(), Cause::Unheld(Unheld::New)),
-        (held.clone(), Cause::Replaced),
-        (LeaseRecord { leaving: true, ..held.clone() }, Cause::HandedOver),
-        (LeaseRecord { preferred_holder: named("b"), ..held.clone() }, Cause::HandedOver),
-        (LeaseRecord { native: native("b"), ..held.clone() }, Cause::HandedOver),
-        (LeaseRecord { native: native("c"), ..held }, Cause::Replaced),
+        (LeaseRecord::default(), GapCause::Unheld(Unheld::New)),
+        (held.clone(), GapCause::Replaced),
+        (LeaseRecord { leaving: true, ..held.clone() }, GapCause::HandedOver),
+        (LeaseRecord { preferred_holder: named("b"), ..held.clone() }, GapCause::HandedOver),
+        (LeaseRecord { native: native("b"), ..held.clone() }, GapCause::HandedOver),
+        (LeaseRecord { native: native("c"), ..held }, GapCause::Replaced),
     ] {
         assert_eq!(replacement(&before, &grant), expected, "{before:?}");
     }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
-    let (mut lease, metrics) = (lease_of_a(), Metrics::new().0);
+    let (mut lease, metrics) = (lease_of_a(), ControllerMetrics::new().0);
     let states = [
         // An earlier controller has counted it.
         (CandidateState::Unresponsive, 0),
@@ -19,7 +19,7 @@ fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
 
 #[test]
 fn a_missed_ping_does_not_count_again_after_another_controller_has_led() {
-    let (mut lease, metrics) = (lease_of_a(), Metrics::new().0);
+    let (mut lease, metrics) = (lease_of_a(), ControllerMetrics::new().0);
     expect_missed_pings(&mut lease, &metrics, &[(CandidateState::Standby, 0)]);
     lease.stand_by();
     let states = [(CandidateState::Unresponsive, 0), (CandidateState::Standby, 0), (CandidateState::Unresponsive, 1)];
@@ -33,7 +33,7 @@ fn lease_of_a() -> ElectedLease {
 }
 
 /// Decides on each state of the candidate `a`, and compares how many missed pings have been counted by then.
-fn expect_missed_pings(lease: &mut ElectedLease, metrics: &Metrics, states: &[(CandidateState, u64)]) {
+fn expect_missed_pings(lease: &mut ElectedLease, metrics: &ControllerMetrics, states: &[(CandidateState, u64)]) {
     for (state, count) in states {
         lease.count_missed_pings(&[verdict(&CandidateKey::hustings("a"), *state)], metrics);
         assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), *count, "{state:?}");
@@ -42,7 +42,7 @@ fn expect_missed_pings(lease: &mut ElectedLease, metrics: &Metrics, states: &[(C
 
 #[test]
 fn a_decision_counts_each_candidate_that_has_not_answered_its_ping() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let (mut lease, metrics) = (elected_lease(), ControllerMetrics::new().0);
     let record = LeaseRecord { holder: None, ..lease_of("", Some("open"), 2) };
     lease.observe(at(0), Observation::Lease { record, source: Source::Watch }, None);
     for second in 0..20 {
@@ -64,7 +64,7 @@ fn a_decision_counts_each_candidate_that_has_not_answered_its_ping() {
 
 #[test]
 fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
-    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let (mut lease, metrics) = (elected_lease(), ControllerMetrics::new().0);
     let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
     for (version, ping_time, renew_time, count) in [
         (2, None, time(1), 0),

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use hustings_core::elector::{Config, InvalidTiming, Mode, Timing};
+use hustings_core::elector::{Config, ElectorMode, InvalidTiming, Timing};
 use hustings_core::model::{Nomination, Pod, Strategy};
 
 use super::mode::{Chosen, Direct};
-use super::problem::{InvalidElector, Problem, candidate_problem};
-use super::{Place, Settings, UNELECTED};
+use super::problem::{InvalidElector, SettingProblem, candidate_problem};
+use super::{Settings, Storage, UNELECTED};
 use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
-use crate::elector::campaign::{Elector, Task};
+use crate::elector::campaign::{Elector, ElectorTask};
 use crate::elector::driver::Driver;
 use crate::elector::driver::asking::{Asking, FailureLog};
 use crate::elector::events::Events;
@@ -21,29 +21,34 @@ use crate::leadership::leadership;
 use crate::store::kubernetes::Kubernetes;
 
 impl Settings {
-    fn problems(&self, identity: Option<&str>, mode: &Chosen, broken: Option<&Vec<InvalidTiming>>) -> Vec<Problem> {
+    fn problems(
+        &self,
+        identity: Option<&str>,
+        mode: &Chosen,
+        broken: Option<&Vec<InvalidTiming>>,
+    ) -> Vec<SettingProblem> {
         let mut problems = Vec::new();
         if !is_dns_label(&self.namespace) {
-            problems.push(Problem::Namespace(self.namespace.clone()));
+            problems.push(SettingProblem::Namespace(self.namespace.clone()));
         }
         if !is_dns_subdomain(&self.lease) {
-            problems.push(Problem::LeaseName(self.lease.clone()));
+            problems.push(SettingProblem::LeaseName(self.lease.clone()));
         }
         let has_candidate = matches!(mode, Chosen::Coordinated(_));
         match identity {
-            None | Some("") => problems.push(Problem::IdentityMissing),
+            None | Some("") => problems.push(SettingProblem::IdentityMissing),
             Some(identity) if identity.len() > LONGEST_NAME => {
-                problems.push(Problem::IdentityTooLong(identity.to_owned()));
+                problems.push(SettingProblem::IdentityTooLong(identity.to_owned()));
             }
             Some(identity) if has_candidate && !is_dns_subdomain(identity) => {
-                problems.push(Problem::Identity(identity.to_owned()));
+                problems.push(SettingProblem::Identity(identity.to_owned()));
             }
             Some(_) => {}
         }
         if let Chosen::Coordinated(candidate) = mode {
             problems.extend(candidate_problem(candidate));
         }
-        problems.extend(broken.into_iter().flatten().copied().map(Problem::Timing));
+        problems.extend(broken.into_iter().flatten().copied().map(SettingProblem::Timing));
         problems
     }
 
@@ -57,7 +62,7 @@ impl Settings {
         let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
         let has_candidate = matches!(mode, Chosen::Coordinated(_));
         let appended = |identity: String| {
-            let names_candidate = matches!(self.place, Place::Shared(_)) && has_candidate && !identity.is_empty();
+            let names_candidate = matches!(self.place, Storage::Shared(_)) && has_candidate && !identity.is_empty();
             if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
         };
         let identity = identity.map(appended);
@@ -75,7 +80,7 @@ impl Settings {
         if !self.enabled {
             let (stop_grace, clock, shutdown) = (timing.stop_grace(), self.clock, self.shutdown.clone());
             let off = Off { identity, stop_grace, clock, publisher, observers, shutdown };
-            return Ok(Elector::new(Task::Off(Box::new(off)), leadership, self.shutdown));
+            return Ok(Elector::new(ElectorTask::Off(Box::new(off)), leadership, self.shutdown));
         }
         for warning in timing.warnings() {
             tracing::warn!(lease, "{warning}");
@@ -92,7 +97,7 @@ impl Settings {
         let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
         let (mode, strategy, fallback, key, nomination) = match mode {
-            Chosen::Direct(Direct { key }) => (Mode::Direct, Strategy::OldestEmulationVersion, true, key, None),
+            Chosen::Direct(Direct { key }) => (ElectorMode::Direct, Strategy::OldestEmulationVersion, true, key, None),
             Chosen::Coordinated(candidate) => {
                 // `problems` has already rejected a strategy that does not parse.
                 let strategy =
@@ -108,13 +113,13 @@ impl Settings {
                     session: session.clone(),
                     pod,
                 });
-                (Mode::Coordinated, strategy, candidate.fallback, Key::default(), Some(nomination))
+                (ElectorMode::Coordinated, strategy, candidate.fallback, Key::default(), Some(nomination))
             }
         };
         let store = match self.place {
-            Place::Given(store) => store,
-            Place::Shared(elections) => elections.store(Arc::clone(&self.clock), timing.request_timeout()),
-            Place::Cluster(client) => {
+            Storage::Given(store) => store,
+            Storage::Shared(elections) => elections.store(Arc::clone(&self.clock), timing.request_timeout()),
+            Storage::Cluster(client) => {
                 let kubernetes = Kubernetes::new(client, Arc::clone(&self.clock), timing.request_timeout());
                 Arc::new(kubernetes.seeded(self.rng.next_u64()))
             }
@@ -149,6 +154,6 @@ impl Settings {
             asking: Arc::new(asking),
             shutdown: self.shutdown.clone(),
         };
-        Ok(Elector::new(Task::Campaign(Box::new(driver)), leadership, self.shutdown))
+        Ok(Elector::new(ElectorTask::Campaign(Box::new(driver)), leadership, self.shutdown))
     }
 }

@@ -13,12 +13,12 @@ pub struct InvalidElector {
     /// `namespace/name` of the Lease.
     pub lease: String,
     /// The problems, at least one.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<SettingProblem>,
 }
 
 /// One problem of an elector's settings, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum SettingProblem {
     /// The namespace is not a valid name.
     #[error("namespace {0:?} is not a valid DNS label: use the name of the Lease's namespace")]
     Namespace(String),
@@ -57,7 +57,7 @@ impl fmt::Display for InvalidElector {
 impl std::error::Error for InvalidElector {}
 
 /// Why every controller would reject the candidate; `None` if the candidate is valid.
-pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
+pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<SettingProblem> {
     let record = CandidateRecord {
         binary_version: candidate.binary_version.clone(),
         emulation_version: candidate.emulation_version(),
@@ -82,5 +82,5 @@ pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
         // The emulation version defaults to the binary version, and only an election knows the other candidates.
         Inadmissible::EmulationVersionMissing | Inadmissible::Namesake | Inadmissible::RenewTimeMissing => return None,
     };
-    Some(Problem::Candidate(message))
+    Some(SettingProblem::Candidate(message))
 }

@@ -4,13 +4,13 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use http::{Request, Response};
-use hustings_core::elector::Mode as CoreMode;
+use hustings_core::elector::ElectorMode as CoreMode;
 use kube::client::Body;
 use rand::SeedableRng as _;
 
 use super::*;
 use crate::api::names::LONGEST_NAME;
-use crate::elector::campaign::Task;
+use crate::elector::campaign::ElectorTask;
 use crate::elector::driver::Driver;
 use crate::testing::Log;
 
@@ -23,7 +23,7 @@ fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
     Elector::builder(client(), namespace, lease)
 }
 
-fn problems(builder: ElectorBuilder<impl Mode>) -> Vec<Problem> {
+fn problems(builder: ElectorBuilder<impl Mode>) -> Vec<SettingProblem> {
     builder.build_in(|_| None).err().map(|error| error.problems).unwrap_or_default()
 }
 
@@ -65,13 +65,13 @@ async fn each_problem_is_found() {
     let with = |identity: &str| builder("n", "l").identity(identity);
     assert_eq!(problems(with("a").binary_version("1.2")), []);
     assert_eq!(problems(with("A_b").direct()), []);
-    assert_eq!(problems(with("A_b").binary_version("1.2")), [Problem::Identity("A_b".to_owned())]);
-    assert_eq!(problems(with("").direct()), [Problem::IdentityMissing]);
+    assert_eq!(problems(with("A_b").binary_version("1.2")), [SettingProblem::Identity("A_b".to_owned())]);
+    assert_eq!(problems(with("").direct()), [SettingProblem::IdentityMissing]);
     assert_eq!(problems(with("a").direct().key(7)), []);
     let unbounded = Durations { request_timeout: Duration::MAX, ..Durations::default() };
     assert_eq!(problems(with("a").direct().timing(unbounded)), []);
     let candidate = |builder: ElectorBuilder<Coordinated>| match problems(builder).as_slice() {
-        [Problem::Candidate(message)] => message.clone(),
+        [SettingProblem::Candidate(message)] => message.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -103,9 +103,12 @@ async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_i
     assert_eq!(named(elections("l").direct()), "pod-1", "there is no candidate");
     let longest = "l".repeat(LONGEST_NAME - "pod-1.".len());
     assert_eq!(named(elections(&longest).binary_version("1.2")).len(), LONGEST_NAME);
-    assert_eq!(problems(elections("l").identity("").binary_version("1.2")), [Problem::IdentityMissing]);
+    assert_eq!(problems(elections("l").identity("").binary_version("1.2")), [SettingProblem::IdentityMissing]);
     let identity = format!("pod-1.l{longest}");
-    assert_eq!(problems(elections(&format!("l{longest}")).binary_version("1.2")), [Problem::IdentityTooLong(identity)]);
+    assert_eq!(
+        problems(elections(&format!("l{longest}")).binary_version("1.2")),
+        [SettingProblem::IdentityTooLong(identity)]
+    );
 }
 
 #[tokio::test]
@@ -136,8 +139,8 @@ async fn the_pod_comes_from_the_environment() {
 
 fn driver(elector: &Elector) -> &Driver {
     match &elector.task {
-        Task::Campaign(driver) => driver,
-        Task::Off(_) => panic!("the election is switched on"),
+        ElectorTask::Campaign(driver) => driver,
+        ElectorTask::Off(_) => panic!("the election is switched on"),
     }
 }
 

@@ -367,8 +367,12 @@ async fn a_failure_to_connect_does_not_replace_the_pool() {
 async fn only_an_answer_on_a_connection_of_the_current_pool_ends_silent_watches() {
     let connections = Connections::new(HttpConnector::new(), user_agent());
     let route = &connections.route;
-    let pending =
-        |generation| Pending { route: Arc::clone(route), generation, sent: Instant::now(), is_over: generation > 0 };
+    let pending = |generation| UnansweredRequest {
+        route: Arc::clone(route),
+        generation,
+        sent: Instant::now(),
+        is_over: generation > 0,
+    };
     let slow = pending(0);
     drop(pending(0));
     slow.answered();

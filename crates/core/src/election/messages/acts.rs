@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::short::Short;
 use super::{Because, NAME, OnHold, QUOTE};
-use crate::election::{Act, TransferRefusal};
+use crate::election::{AdminAct, TransferRefusal};
 
 /// Who asked for an act, according to the annotation's writer.
 pub(super) struct By<'a>(pub(super) Option<&'a str>);
@@ -15,7 +15,7 @@ impl fmt::Display for By<'_> {
     }
 }
 
-impl Act {
+impl AdminAct {
     /// The act's name as the `reason` of an event.
     pub(in crate::election) const fn as_str(&self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Act {
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for AdminAct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Paused { hold, until: None } => {

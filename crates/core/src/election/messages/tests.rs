@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::election::{Act, Event, LeaseVerdict, Timer, TransferRefusal, Unheld, Write};
+use crate::election::{AdminAct, Event, LeaseVerdict, Timer, TransferRefusal, Unheld, Write};
 use crate::model::{CandidateKey, Cause, Ending, Exclusion, Moment, Pin, Transfer, WireTime};
 
 #[test]
@@ -31,12 +31,12 @@ fn no_message_is_longer_than_a_status_or_an_event_may_be() {
     let act = |act| Event::Act { act, asked_by: Some(long.clone()) };
     let refused = |why| Event::TransferRefused { to: Transfer::To(long.clone()), why };
     for event in [
-        act(Act::Excluded { candidate: candidate(), exclusion: Exclusion { until, reason: long.clone() } }),
-        act(Act::Paused { hold: Hold::Pause(long.clone()), until: None }),
-        act(Act::Paused { hold: Hold::Pause(long.clone()), until: Some(until) }),
-        act(Act::Pinned(Pin { candidate: long.clone(), until })),
-        act(Act::Unpinned { candidate: long.clone(), ended: false }),
-        act(Act::Unpinned { candidate: long.clone(), ended: true }),
+        act(AdminAct::Excluded { candidate: candidate(), exclusion: Exclusion { until, reason: long.clone() } }),
+        act(AdminAct::Paused { hold: Hold::Pause(long.clone()), until: None }),
+        act(AdminAct::Paused { hold: Hold::Pause(long.clone()), until: Some(until) }),
+        act(AdminAct::Pinned(Pin { candidate: long.clone(), until })),
+        act(AdminAct::Unpinned { candidate: long.clone(), ended: false }),
+        act(AdminAct::Unpinned { candidate: long.clone(), ended: true }),
         refused(TransferRefusal::Outranked(CandidateKey::hustings(&long))),
         refused(TransferRefusal::ForeignHolder(long.as_str().into())),
         refused(TransferRefusal::OnHold(Hold::Pause(long.clone()))),
@@ -104,7 +104,7 @@ fn each_event_has_a_word_and_is_a_warning_if_it_needs_a_person() {
     let act = |act| Event::Act { act, asked_by: None };
     let exclusion = || Exclusion { until, reason: String::new() };
     let pin = || Pin { candidate: "a".to_owned(), until };
-    let unpinned = Act::Unpinned { candidate: "a".to_owned(), ended: true };
+    let unpinned = AdminAct::Unpinned { candidate: "a".to_owned(), ended: true };
     let why = || TransferRefusal::NoOther;
     for (event, word, is_warning) in [
         (Event::Elected { candidate: a(), why: Choice::Only, after: None }, "Elected", false),
@@ -115,12 +115,12 @@ fn each_event_has_a_word_and_is_a_warning_if_it_needs_a_person() {
         ),
         (Event::Withdrawn { holder: "a".into(), preferred: b(), why: why() }, "HandOverWithdrawn", false),
         (Event::HandedOver { holder: "a".into(), candidate: b(), cause: Cause::Unknown }, "HandedOver", false),
-        (act(Act::Paused { hold: Hold::Disagreement, until: None }), "Paused", false),
-        (act(Act::Resumed { ended: true }), "Resumed", false),
-        (act(Act::Pinned(pin())), "Pinned", false),
+        (act(AdminAct::Paused { hold: Hold::Disagreement, until: None }), "Paused", false),
+        (act(AdminAct::Resumed { ended: true }), "Resumed", false),
+        (act(AdminAct::Pinned(pin())), "Pinned", false),
         (act(unpinned), "Unpinned", false),
-        (act(Act::Excluded { candidate: candidate(), exclusion: exclusion() }), "Excluded", false),
-        (act(Act::Included { candidate: candidate(), ended: true }), "Included", false),
+        (act(AdminAct::Excluded { candidate: candidate(), exclusion: exclusion() }), "Excluded", false),
+        (act(AdminAct::Included { candidate: candidate(), ended: true }), "Included", false),
         (Event::OnHold(Hold::Disagreement), "OnHold", true),
         (Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 }, "NoLiveCandidate", true),
         (Event::TransferRefused { to: Transfer::Any, why: why() }, "TransferRefused", true),

@@ -1,6 +1,6 @@
 //! What an elector knows of its candidate, and what it does about it.
 
-use crate::elector::plan::Request;
+use crate::elector::plan::PlannedRequest;
 use crate::model::{CandidateRecord, WireTime};
 
 /// What is known about the candidate.
@@ -20,7 +20,7 @@ pub(super) enum KnownCandidate {
 /// The request that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PendingRequest {
-    pub(super) request: Request,
+    pub(super) request: PlannedRequest,
     pub(super) task: CandidateTask,
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::super::config::Config;
 use super::super::messages::{Action, AttemptId, Note, Withheld};
-use super::super::plan::{Plan, Request};
+use super::super::plan::{Plan, PlannedRequest};
 use super::super::timers::Timer;
 use super::vacancy::Vacancy;
 use crate::model::{CandidateRecord, CandidateState, Hold, Inadmissible, Moment, Standing, Version, WireTime};
@@ -65,7 +65,7 @@ pub(in crate::elector) struct Fallback {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Listing {
-    request: Request,
+    request: PlannedRequest,
     vacancy: Vacancy,
 }
 
@@ -101,7 +101,7 @@ impl Fallback {
     }
 
     /// The pending list.
-    pub(in crate::elector) fn request(&self) -> Option<&Request> {
+    pub(in crate::elector) fn request(&self) -> Option<&PlannedRequest> {
         self.listing.as_ref().map(|listing| &listing.request)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
+use hustings::ops::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::Timing;
 use hustings_client::clock::Clock;
 use kube::Client;
@@ -43,7 +43,7 @@ impl Controller {
             clock,
             rng: StdRng::seed_from_u64(1),
             health: Health::new(),
-            metrics: Metrics::new().0,
+            metrics: ControllerMetrics::new().0,
             page: None,
         };
         let stop = CancellationToken::new();
