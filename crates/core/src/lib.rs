@@ -35,7 +35,7 @@
 //!
 //! ```
 //! use hustings_core::elector::{
-//!     Action, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing,
+//!     Action, Config, Draw, Elector, FailOpen, ElectorMode, Observation, Outcome, Source, Timing,
 //! };
 //! use hustings_core::model::{LeaseRecord, Moment, Now, SessionMark, Strategy, WireTime};
 //!
@@ -44,7 +44,7 @@
 //!     identity: "web-0".to_owned(),
 //!     lease_name: "web".to_owned(),
 //!     session: "17ff".to_owned(),
-//!     mode: Mode::Direct,
+//!     mode: ElectorMode::Direct,
 //!     strategy: Strategy::OldestEmulationVersion,
 //!     fallback: false,
 //!     timing: Timing::default(),
