@@ -2,6 +2,7 @@
 
 pub(crate) mod range;
 pub(crate) mod snapshot;
+pub(crate) mod succession;
 
 use hustings_client::testing::MemoryStore;
 use hustings_client::{Elector, ElectorBuilder, Timing};

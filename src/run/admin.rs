@@ -7,11 +7,9 @@ use std::sync::Arc;
 use axum::Router;
 use hustings_client::metrics::Metrics;
 use hustings_client::{ElectorBuilder, Leadership};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::candidacy::range;
-use crate::candidacy::snapshot::{self, Snapshot};
+use crate::candidacy::succession::Succession;
 use crate::ops::health::{Check, Health};
 use crate::ops::http::{self, ListenAddress};
 use crate::ops::{admin, metrics};
@@ -21,10 +19,7 @@ pub(super) struct Admin {
     pub(super) health: Health,
     elector_runs: Check,
     metrics: Metrics,
-    /// The leadership of the current elector, or of the last one.
-    leadership: watch::Sender<Option<Leadership>>,
-    /// The leadership of the last elector that led. It has the time range.
-    led: watch::Sender<Option<Leadership>>,
+    electors: Succession,
 }
 
 impl Admin {
@@ -45,13 +40,10 @@ impl Admin {
         let elector_runs = health.check("elector");
         let mut registry = metrics::registry();
         let metrics = Metrics::register(&mut registry);
-        let (leadership, current) = watch::channel(None::<Leadership>);
-        let (led, last_led) = watch::channel(None::<Leadership>);
-        let snapshot = move || current.borrow().as_ref().map(Snapshot::now);
-        let router = admin::router(health.clone(), Arc::new(registry))
-            .merge(snapshot::routes(snapshot))
-            .merge(range::routes(move || last_led.borrow().clone()));
-        (Self { health, elector_runs, metrics, leadership, led }, router)
+        let electors = Succession::default();
+        let router =
+            admin::router(health.clone(), Arc::new(registry)).merge(electors.is_leader()).merge(electors.range());
+        (Self { health, elector_runs, metrics, electors }, router)
     }
 
     /// Adds the elector to the metrics.
@@ -61,13 +53,13 @@ impl Admin {
 
     /// Reports that an elector stands from now on.
     pub(super) fn stands(&self, leadership: Leadership) {
-        self.leadership.send_replace(Some(leadership));
+        self.electors.stands(leadership);
         self.elector_runs.pass();
     }
 
     /// Reports that a term of the current elector has begun.
     pub(super) fn leads(&self, leadership: Leadership) {
-        self.led.send_replace(Some(leadership));
+        self.electors.leads(leadership);
     }
 
     /// Reports that the elector no longer stands. The wrapper may start another one later.

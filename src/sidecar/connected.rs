@@ -18,15 +18,14 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use hustings_client::model::Cause;
 use hustings_client::{Leadership, Term};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::common::{Endpoints, Sidecar};
 use super::label::Keeper;
 use super::term::{self, Client};
-use crate::candidacy::range;
-use crate::candidacy::snapshot::{self, Snapshot};
+use crate::candidacy::succession::Succession;
 use crate::ops::http::{answer, refusal};
 use crate::ops::metrics::{ReleaseCause, ReleaseMetrics};
 
@@ -35,10 +34,7 @@ struct ConnectedSidecar<'a> {
     sidecar: &'a Sidecar<'a>,
     releases: ReleaseMetrics,
     label: Option<Keeper>,
-    /// The leadership of the current elector, or of the last one.
-    leadership: watch::Sender<Option<Leadership>>,
-    /// The leadership of the last elector that led. It has the time range.
-    led: watch::Sender<Option<Leadership>>,
+    electors: Succession,
 }
 
 /// When and why a client closed its connection, if the Lease is given up then.
@@ -46,14 +42,12 @@ type Close = OnceLock<(Instant, ReleaseCause)>;
 
 /// Stands for each client until the sidecar is stopped.
 pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: ReleaseMetrics) -> anyhow::Result<()> {
-    let (leadership, current) = watch::channel(None::<Leadership>);
-    let (led, last_led) = watch::channel(None::<Leadership>);
-    let snapshot = move || current.borrow().as_ref().map(Snapshot::now);
+    let electors = Succession::default();
     let heartbeat = sidecar.candidacy.timing.retry_period();
     let (term, clients) = term::route(heartbeat, &sidecar.shutdown, &sidecar.over);
-    let program = term.merge(leader(snapshot.clone())).merge(range::routes(move || last_led.borrow().clone()));
-    let label = sidecar.start(endpoints, program, snapshot::routes(snapshot)).await?;
-    let standing = ConnectedSidecar { sidecar, releases, label, leadership, led };
+    let program = term.merge(leader(electors.clone())).merge(electors.range());
+    let label = sidecar.start(endpoints, program, electors.is_leader()).await?;
+    let standing = ConnectedSidecar { sidecar, releases, label, electors };
     let ended = tokio::select! {
         ended = standing.serve(clients) => ended,
         never = sidecar.health.keep_beating() => match never {},
@@ -63,8 +57,8 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: R
 }
 
 /// The route `/leader`.
-fn leader(snapshot: impl Fn() -> Option<Snapshot> + Clone + Send + Sync + 'static) -> Router {
-    let leader = async move || match snapshot() {
+fn leader(electors: Succession) -> Router {
+    let leader = async move || match electors.snapshot() {
         Some(snapshot) => answer(StatusCode::OK, &snapshot),
         None => refusal(StatusCode::SERVICE_UNAVAILABLE, "no client has connected to /term yet"),
     };
@@ -89,7 +83,7 @@ impl ConnectedSidecar<'_> {
         let stop = self.sidecar.shutdown.child_token();
         let elector = self.sidecar.elector(&stop)?;
         let leadership = elector.leadership();
-        self.leadership.send_replace(Some(leadership.clone()));
+        self.electors.stands(leadership.clone());
         tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for a client");
         let close = Close::new();
         let campaign = elector.run(|term| self.lead(term, &client, leadership.clone(), stop.clone(), &close));
@@ -120,7 +114,7 @@ impl ConnectedSidecar<'_> {
             label.put_on();
         }
         // Before the client learns of the term, since it may ask for the range at once.
-        self.led.send_replace(Some(leadership.clone()));
+        self.electors.leads(leadership.clone());
         client.begin(term.clone(), leadership.clone());
         let cause = tokio::select! {
             biased;

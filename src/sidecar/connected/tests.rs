@@ -34,7 +34,7 @@ async fn connect(sidecar: &Sidecar<'_>) -> (Client, Peer) {
 }
 
 fn standing<'a>(sidecar: &'a Sidecar<'a>, releases: ReleaseMetrics, label: Option<Keeper>) -> ConnectedSidecar<'a> {
-    ConnectedSidecar { sidecar, releases, label, leadership: watch::channel(None).0, led: watch::channel(None).0 }
+    ConnectedSidecar { sidecar, releases, label, electors: Succession::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,9 +55,8 @@ async fn the_label_goes_and_the_release_is_measured_once_the_client_has_closed_i
         let labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
         let mut registry = metrics::registry();
         let standing = standing(&sidecar, ReleaseMetrics::register(&mut registry), Some(label));
-        let mut current = standing.leadership.subscribe();
         let program = async {
-            let leadership = current.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+            let leadership = standing.electors.current().await;
             leadership.wait_until_leader().await.unwrap();
             while !labelled() {
                 sleep(Duration::from_millis(1)).await;
@@ -94,9 +93,8 @@ async fn a_term_that_was_lost_counts_as_no_release() {
     let (client, peer) = connect(&sidecar).await;
     let mut registry = metrics::registry();
     let standing = standing(&sidecar, ReleaseMetrics::register(&mut registry), None);
-    let mut current = standing.leadership.subscribe();
     let loses = async {
-        let leadership = current.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        let leadership = standing.electors.current().await;
         let term = leadership.wait_until_leader().await.unwrap();
         store.edit_lease("n", "l", |lease| lease.holder = Some("c".to_owned()));
         term.cancelled().await;
@@ -132,9 +130,8 @@ async fn after_a_connection_that_its_client_did_not_close_the_lease_expires() {
     let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
     let (client, peer) = connect(&sidecar).await;
     let standing = standing(&sidecar, ReleaseMetrics::register(&mut metrics::registry()), None);
-    let mut current = standing.leadership.subscribe();
     let breaks = async {
-        let leadership = current.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        let leadership = standing.electors.current().await;
         leadership.wait_until_leader().await.unwrap();
         peer.disconnect();
     };
@@ -149,9 +146,8 @@ async fn a_connection_has_one_term_even_if_its_client_does_not_close_it() {
     let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
     let (client, _peer) = connect(&sidecar).await;
     let standing = standing(&sidecar, ReleaseMetrics::register(&mut metrics::registry()), None);
-    let mut current = standing.leadership.subscribe();
     let ends = async {
-        let leadership = current.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        let leadership = standing.electors.current().await;
         leadership.wait_until_leader().await.unwrap().resign();
         sleep(Duration::from_mins(10)).await;
         leadership.terms()
