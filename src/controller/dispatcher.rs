@@ -197,23 +197,22 @@ impl Dispatcher {
     fn observe_candidate(&mut self, key: MemberKey, candidate: WatchedCandidate) {
         let record = &candidate.record;
         let lease = LeaseKey::new(&key.namespace, &record.lease_name);
+        // A candidate that was deleted and created again may stand for another Lease.
+        if self.stands_for.get(&key).is_some_and(|previous| *previous != lease) {
+            self.remove_candidate(&key);
+        }
+        self.misnamed.remove(&key);
         // The API server validates the name for candidates of `hustings.io` only.
         if !is_dns_subdomain(lease.name()) {
-            self.remove_candidate(&key);
             if self.leads {
                 self.parts.publisher.rejected_lease_name(&lease, &key.candidate, &record.uid);
             }
             self.misnamed.insert(key, (lease, candidate.record.uid));
             return;
         }
-        // A candidate that was deleted and created again may stand for another Lease.
-        self.misnamed.remove(&key);
         if self.is_out_of_bounds(&lease) {
             tracing::debug!(candidate = %key, lease = %lease, "ignored a candidate for a Lease that Hustings never elects");
             return;
-        }
-        if self.stands_for.get(&key).is_some_and(|previous| *previous != lease) {
-            self.remove_candidate(&key);
         }
         let now = self.parts.clock.both();
         let elected = elected_lease(&mut self.leases, &self.parts.config, &lease, self.publication.is_some());

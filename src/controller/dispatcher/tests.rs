@@ -112,13 +112,17 @@ async fn a_standby_forgets_a_deleted_lease_without_candidates() {
 
 #[tokio::test]
 async fn a_candidate_that_is_recreated_for_another_lease_leaves_the_first() {
-    let mut dispatcher = dispatcher(false);
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
-    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("other")));
-    decide_next(&mut dispatcher).await;
-    decide_next(&mut dispatcher).await;
-    let left: Vec<_> = dispatcher.leases.keys().map(ToString::to_string).collect();
-    assert_eq!(left, ["n/other"]);
+    for (other, expected) in [("other", vec!["n/other"]), ("own", vec![])] {
+        let mut dispatcher = dispatcher(false);
+        dispatcher.parts.own_lease = Some(LeaseKey::new("n", "own"));
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate(other)));
+        for _ in 0..=expected.len() {
+            decide_next(&mut dispatcher).await;
+        }
+        let left: Vec<_> = dispatcher.leases.keys().map(ToString::to_string).collect();
+        assert_eq!(left, expected);
+    }
 }
 
 #[tokio::test]
