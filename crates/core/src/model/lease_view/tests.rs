@@ -1,4 +1,4 @@
-use super::super::{CandidateState, RecordedStatus, SessionMark, WireTime, reliance};
+use super::super::{CandidateState, PastTerm, RecordedStatus, SessionMark, WireTime, reliance};
 use super::*;
 
 fn at(seconds: i64) -> Moment {
@@ -191,7 +191,10 @@ fn history(versions: impl IntoIterator<Item = LeaseRecord>) -> Vec<String> {
     for (record, second) in versions.into_iter().zip(1..) {
         view.observe(record, None, at(second));
     }
-    view.history().terms().map(|term| format!("{} {}: {}", term.number, term.holder, term.ending)).collect()
+    let shown = |PastTerm { number, holder, until, ending, .. }| {
+        format!("{number} {holder} to {}: {ending}", until.as_micros() / 1_000_000)
+    };
+    view.history().terms().map(shown).collect()
 }
 
 fn term(resource_version: u64, holder: &str, transitions: u32) -> LeaseRecord {
@@ -202,17 +205,24 @@ fn term(resource_version: u64, holder: &str, transitions: u32) -> LeaseRecord {
 #[test]
 fn a_term_whose_end_no_process_records_is_added_to_the_history() {
     let released = LeaseRecord { transitions: 1, renew_time: term(6, "a", 1).renew_time, ..given_up(6) };
-    assert_eq!(history([term(5, "a", 1), released.clone()]), ["1 a: released"]);
+    assert_eq!(history([term(5, "a", 1), released.clone()]), ["1 a to 6: released"]);
     let preferring = LeaseRecord { preferred_holder: Some("b".to_owned()), ..term(6, "a", 1) };
     let handed_over = LeaseRecord { session: SessionMark::Open, ..term(7, "b", 2) };
     let claimed = term(7, "b", 2);
-    assert_eq!(history([term(5, "a", 1), preferring.clone(), handed_over.clone()]), ["1 a: handed over"]);
-    assert_eq!(history([term(5, "a", 1), preferring, claimed]), ["1 a: expired"], "it claimed the Lease");
-    assert_eq!(history([term(5, "a", 1), handed_over.clone()]), ["1 a: expired"], "a controller granted the Lease");
-    assert_eq!(history([term(5, "a", 1), term(6, "b", 2), term(7, "c", 3)]), ["2 b: expired", "1 a: expired"]);
-    assert_eq!(history([handed_over, term(8, "c", 3)]), ["2 b: not taken up"]);
+    assert_eq!(history([term(5, "a", 1), preferring.clone(), handed_over.clone()]), ["1 a to 7: handed over"]);
+    assert_eq!(history([term(5, "a", 1), preferring, claimed]), ["1 a to 6: expired"], "it claimed the Lease");
+    assert_eq!(
+        history([term(5, "a", 1), handed_over.clone()]),
+        ["1 a to 5: expired"],
+        "a controller granted the Lease"
+    );
+    assert_eq!(
+        history([term(5, "a", 1), term(6, "b", 2), term(7, "c", 3)]),
+        ["2 b to 6: expired", "1 a to 5: expired"]
+    );
+    assert_eq!(history([handed_over, term(8, "c", 3)]), ["2 b to 7: not taken up"]);
     let another = LeaseRecord { uid: "another".to_owned(), ..term(6, "b", 1) };
-    assert_eq!(history([term(5, "a", 1), another]), ["1 a: lease deleted"]);
+    assert_eq!(history([term(5, "a", 1), another]), ["1 a to 5: lease deleted"]);
     assert_eq!(history([released]), [""; 0], "its holder is unknown");
 }
 
@@ -224,14 +234,14 @@ fn a_renewal_and_a_take_up_end_no_term() {
 
 #[test]
 fn a_recorded_history_replaces_what_the_process_knows() {
-    let known = History::read("1 a from 2026-11-24T19:46:07.020Z to 2026-11-24T19:46:08.020Z: expired");
+    let known = History::read("1 a from 1970-01-01T00:00:03.020Z to 1970-01-01T00:00:04.020Z: expired");
     let recorded =
         |resource_version, number| LeaseRecord { history: known.clone(), ..term(resource_version, "b", number) };
-    assert_eq!(history([term(5, "a", 1), recorded(6, 2)]), ["1 a: expired"]);
-    assert_eq!(history([recorded(6, 2), recorded(7, 3)]), ["2 b: expired", "1 a: expired"]);
+    assert_eq!(history([term(5, "a", 1), recorded(6, 2)]), ["1 a to 4: expired"]);
+    assert_eq!(history([recorded(6, 2), recorded(7, 3)]), ["2 b to 6: expired", "1 a to 4: expired"]);
     assert_eq!(history([recorded(6, 2), term(7, "b", 2)]), [""; 0], "a person may delete it");
     let restored = LeaseRecord { uid: "another".to_owned(), ..recorded(7, 2) };
-    assert_eq!(history([recorded(6, 2), restored]), ["1 a: expired"], "another Lease brings its history with it");
+    assert_eq!(history([recorded(6, 2), restored]), ["1 a to 4: expired"], "another Lease brings its history with it");
 }
 
 #[test]
