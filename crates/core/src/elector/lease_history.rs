@@ -218,6 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn of_several_deleted_leases_the_latest_possible_end_of_a_range_counts() {
+        let mut history = LeaseHistory::default();
+        for (micros, found_at) in [(60_000_000, 1), (10_000_000, 3)] {
+            let record = LeaseRecord { renew_time: Some(WireTime::from_micros(micros)), ..version(1) };
+            history.observe(record, Some(at(found_at)), at(found_at));
+            assert!(history.observe_missing(at(found_at + 1), at(found_at + 1)));
+            assert_eq!(history.lost_range_end(), Some(WireTime::from_micros(91_000_000)), "{found_at}");
+        }
+    }
+
+    #[test]
     fn a_lost_range_that_ends_at_the_latest_representable_time_is_ignored() {
         let lost = |renewed| {
             let mut history = LeaseHistory::default();

@@ -132,7 +132,8 @@ fn a_grant_without_a_controller_removes_the_marks_of_the_former_term() {
     let mut record = LeaseRecord {
         holder: Some("a".to_owned()),
         duration_seconds: 1,
-        renew_time: Some(WireTime::from_micros(1_000_000)),
+        // By the clock of another machine.
+        renew_time: Some(WireTime::from_micros(12_000_000)),
         transitions: 3,
         preferred_holder: Some("b".to_owned()),
         hold: Some("disagreement".to_owned()),
@@ -146,7 +147,7 @@ fn a_grant_without_a_controller_removes_the_marks_of_the_former_term() {
         holder: Some("b".to_owned()),
         duration_seconds: GRANT_DURATION_SECONDS,
         acquire_time: Some(wall),
-        renew_time: Some(wall),
+        renew_time: Some(WireTime::from_micros(12_000_001)),
         transitions: 4,
         token: Some(5),
         session: SessionMark::Open,
