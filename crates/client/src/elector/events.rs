@@ -195,7 +195,13 @@ mod tests {
         campaign.stop().await.unwrap();
         sleep(TIMEOUT * 3).await;
         let events = received.0.lock().unwrap().clone();
-        let actions: Vec<_> = events.iter().map(|event| &event["action"]).collect();
-        assert_eq!(actions, ["BecomeLeader", "StopLeading"]);
+        let uid = store.lease("n", "l").unwrap().uid;
+        let parts = |event: &Value| {
+            assert_eq!((&event["regarding"]["namespace"], &event["regarding"]["name"]), (&json!("n"), &json!("l")));
+            assert_eq!(event["regarding"]["uid"], uid);
+            json!([event["action"], event["note"]])
+        };
+        let expected = [json!(["BecomeLeader", "a became leader"]), json!(["StopLeading", "a stopped leading"])];
+        assert_eq!(events.iter().map(parts).collect::<Vec<_>>(), expected);
     }
 }
