@@ -196,8 +196,9 @@ mod tests {
     use hustings_core::model::Moment;
 
     use super::*;
+    use crate::Elector;
     use crate::leadership::{Publisher, leadership};
-    use crate::testing::HandClock;
+    use crate::testing::{HandClock, MemoryStore};
 
     fn elector(clock: &Arc<HandClock>, lease: &str) -> (Publisher, Leadership) {
         leadership(clock.clone(), lease.to_owned(), "a".to_owned(), hustings_core::elector::Timing::default())
@@ -274,6 +275,19 @@ mod tests {
                 assert!(shown.contains(&line.to_owned()), "{shown:?}");
             }
             leader.publish(None, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_process_without_an_election_is_shown_as_the_holder() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").direct().metrics(&metrics);
+        let campaign = builder.enabled(false).build().unwrap().start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let shown = scraped(&registry);
+        for line in [r#"leader_election_master_status{name="l"} 1"#, r#"hustings_lease_terms_total{lease="n/l"} 1"#] {
+            assert!(shown.contains(&line.to_owned()), "{shown:?}");
         }
     }
 

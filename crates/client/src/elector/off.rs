@@ -81,10 +81,10 @@ mod tests {
     use futures::StreamExt as _;
 
     use super::*;
-    use crate::Elector;
     use crate::elector::campaign::ElectorTask;
     use crate::elector::telemetry::Observer;
     use crate::testing::MemoryStore;
+    use crate::{Durations, Elector};
 
     #[tokio::test(start_paused = true)]
     async fn the_process_leads_without_any_request_to_the_store() {
@@ -213,13 +213,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_never_stops_delays_the_shutdown_by_its_grace_and_no_longer() {
         let store = MemoryStore::new();
-        let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
-        let grace = elector.leadership().timing().stop_grace();
-        let campaign = elector.start();
+        let durations = Durations { stop_grace: Duration::from_secs(7), ..Durations::default() };
+        let builder = Elector::in_memory(&store, "n", "l").direct().timing(durations).enabled(false);
+        let campaign = builder.build().unwrap().start();
         let term = campaign.leadership().wait_until_leader().await.unwrap();
         let _work = term.begin_work().unwrap();
-        let stopped = tokio::time::timeout(grace * 2, campaign.stop()).await;
+        let asked = tokio::time::Instant::now();
+        let stopped = tokio::time::timeout(durations.stop_grace * 2, campaign.stop()).await;
         stopped.expect("it ends after the grace").unwrap();
+        assert_eq!(asked.elapsed().as_secs(), durations.stop_grace.as_secs());
         term.aborted().now_or_never().expect("the work is aborted");
     }
 }

@@ -203,7 +203,9 @@ async fn only_a_strategy_of_hustings_needs_an_emulation_version() {
     for (strategy, expected) in [("OldestEmulationVersion", Some("1.2")), ("example.com/Mine", None)] {
         let builder = builder("n", "l").binary_version("1.2").strategy(strategy).identity("a");
         let elector = builder.build_in(|_| None).ok().unwrap();
-        assert_eq!(elector.nomination().unwrap().emulation_version.as_deref(), expected, "{strategy}");
+        let nomination = elector.nomination().unwrap();
+        assert_eq!(nomination.emulation_version.as_deref(), expected, "{strategy}");
+        assert_eq!(nomination.strategy.as_deref(), Some(strategy));
         assert_eq!(driver(&elector).config.strategy.as_str(), strategy);
     }
 }
@@ -252,9 +254,20 @@ async fn the_shutdown_of_the_program_stops_each_campaign_and_the_end_of_one_stop
 async fn an_elector_in_a_known_pod_has_an_instance_lock() {
     let elector = |builder: ElectorBuilder| builder.identity("a").direct().build_in(|_| None).ok().unwrap();
     let uid = format!("builder-{}", std::process::id());
-    let lock = elector(builder("n", "l").pod("a", uid)).instance_lock();
-    assert!(lock.is_some());
+    let lock = |namespace| elector(builder(namespace, "l").pod("a", uid.as_str())).instance_lock();
+    let locks = ["n", "m"].map(lock);
+    assert!(locks.iter().all(Option::is_some), "each namespace has a Lease of its own");
+    assert!(lock("n").is_none(), "it is held");
     assert!(elector(builder("n", "l")).instance_lock().is_none());
+}
+
+#[tokio::test]
+async fn an_elector_of_a_memory_store_draws_the_same_random_numbers_in_each_run() {
+    let session = || {
+        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct();
+        driver(&builder.build_in(|_| None).ok().unwrap()).config.session.clone()
+    };
+    assert_eq!(session(), session());
 }
 
 #[test]
