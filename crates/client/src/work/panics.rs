@@ -127,6 +127,20 @@ mod tests {
         drop(running);
     }
 
+    #[test]
+    fn the_hook_calls_the_former_hook_and_cancels_the_shutdown() {
+        let (called, calls) = mpsc::channel();
+        let former = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            let _ = called.send(());
+            former(panic);
+        }));
+        let shutdown = CancellationToken::new();
+        release_on_panic(&shutdown, [], Duration::ZERO);
+        std::thread::spawn(|| panic!("on purpose")).join().unwrap_err();
+        assert!(calls.try_recv().is_ok() && shutdown.is_cancelled());
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_ends_the_work_and_releases_the_lease_with_its_cause() {
         let (store, shutdown) = (MemoryStore::new(), CancellationToken::new());

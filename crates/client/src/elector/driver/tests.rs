@@ -69,6 +69,32 @@ async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
     assert!(next.token > term.token);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_holder_that_is_shown_expires_with_its_record() {
+    let store = MemoryStore::new();
+    let campaign = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap().start();
+    let leadership = campaign.leadership();
+    leadership.wait_until_leader().await.unwrap();
+    let holder = leadership.changes().boxed().next().await.and_then(|view| view.holder).unwrap();
+    let left = holder.expires_at.since(store.clock().now());
+    assert!(left > Duration::from_secs(14) && left < Duration::from_secs(16), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_hand_over_sets_the_native_field_of_a_lease_with_a_strategy() {
+    let (server, _campaign) = started_with(|builder| builder.key(5));
+    let annotations = json!({
+        "hustings.io/session": "s/1/15", "hustings.io/key": "1", "hustings.io/strategy": "OldestEmulationVersion",
+    });
+    let spec = json!({ "holderIdentity": "b", "leaseDurationSeconds": 15, "leaseTransitions": 1 });
+    let held = json!({ "metadata": { "name": "l", "uid": "u", "annotations": annotations }, "spec": spec });
+    server.lock().unwrap().store(held);
+    sleep(Duration::from_secs(5)).await;
+    let asked = server.lock().unwrap().lease.clone().unwrap();
+    assert_eq!(asked["metadata"]["annotations"]["hustings.io/preferred-holder"], "a");
+    assert_eq!(asked["spec"]["preferredHolder"], "a");
+}
+
 const FAULTS: [Fault; 6] = [
     // Like that of a proxy: it names no object.
     Fault { code: 404, retry_after_seconds: None },
