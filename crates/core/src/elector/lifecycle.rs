@@ -204,7 +204,7 @@ impl Lifecycle {
             (Phase::GivingUp { .. }, _) if !version.is_mine => Some(self.end_giving_up()),
             (Phase::Leading(term), landed) => {
                 if let Some((_, valid_until)) = landed {
-                    term.valid_until = term.valid_until.max(valid_until);
+                    term.valid_until = valid_until;
                 }
                 // A holder waits for its next renewal, unless a conflict delayed this one.
                 if version.ends_conflict && version.retries_at_once {
