@@ -5,7 +5,9 @@
 //! - An event never delays an election. If the queue is full, the publisher drops the event. If a request fails, a
 //!   metric counts the failure.
 //! - Namespaces share the queue fairly. A namespace whose events hang never takes another namespace's places.
+//! - Only events with the same note are merged into a series, so an event never shows the note of an earlier one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +43,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest note that the API server accepts, in bytes: `NoteLengthLimit` in its validation of events.
 const LONGEST_NOTE: usize = 1024;
 
+/// How long a series lasts after its last event: kube's `CACHE_TTL`.
+const SERIES_DURATION: Duration = Duration::from_mins(6);
+
+/// How many notes may have a series at a time.
+const MOST_NOTES: usize = 1024;
+
 /// How many bytes of an invalid name a note shows. Escapes can make it six times as long.
 const SHOWN_NAME: usize = 64;
 
@@ -64,6 +72,15 @@ struct QueuedEvent {
     _place: Slot,
 }
 
+/// A recorder for each note. kube ignores the note when it merges the events of one recorder, so the note of the first
+/// event would stand for later events with other causes.
+struct Recorders {
+    client: Client,
+    reporter: Reporter,
+    /// With the time of the last event.
+    by_note: HashMap<String, (Recorder, Instant)>,
+}
+
 impl EventPublisher {
     /// Creates a publisher that reports as `identity`, and the task that sends the requests.
     pub(super) fn new(
@@ -74,7 +91,10 @@ impl EventPublisher {
         let (queue, events) = mpsc::unbounded_channel();
         let instance = names::reporting_instance(identity).to_owned();
         let reporter = Reporter { controller: "hustings-controller".to_owned(), instance: Some(instance) };
-        (Self { places: Slots::new(QUEUE_LIMIT), queue }, publish_all(Recorder::new(client, reporter), events, metrics))
+        (
+            Self { places: Slots::new(QUEUE_LIMIT), queue },
+            publish_all(Recorders::new(client, reporter), events, metrics),
+        )
     }
 
     /// Publishes that a candidate's term has begun.
@@ -86,7 +106,6 @@ impl EventPublisher {
                 reason: LEADER_ELECTION.to_owned(),
                 note: Some(format!("{} became leader", holder.name)),
                 action: LEADER_ELECTION.to_owned(),
-                // kube merges equal events. The candidate distinguishes the events of two leaders.
                 secondary: Some(candidate(key, holder, None)),
             },
             lease(key, lease_uid),
@@ -139,7 +158,6 @@ impl EventPublisher {
             | Event::WriteHasNoEffect { candidate: None, .. } => (lease(key, lease_uid), None),
         };
         if let Event::MalformedAct { annotation, .. } = event {
-            // kube merges equal events. The field distinguishes the events of two annotations.
             regarding.field_path = Some(format!("metadata.annotations['{annotation}']"));
         }
         self.enqueue(
@@ -167,19 +185,42 @@ impl EventPublisher {
     }
 }
 
-async fn publish_all(recorder: Recorder, mut events: mpsc::UnboundedReceiver<QueuedEvent>, metrics: ControllerMetrics) {
+impl Recorders {
+    fn new(client: Client, reporter: Reporter) -> Self {
+        Self { client, reporter, by_note: HashMap::new() }
+    }
+
+    /// The recorder for events with this note.
+    fn of_note(&mut self, note: &str) -> Recorder {
+        let now = Instant::now();
+        self.by_note.retain(|_, (_, last)| now < *last + SERIES_DURATION);
+        if self.by_note.len() >= MOST_NOTES {
+            // The next event with a forgotten note begins a new series.
+            self.by_note.clear();
+        }
+        let recorder = || Recorder::new(self.client.clone(), self.reporter.clone());
+        let (recorder, last) = self.by_note.entry(note.to_owned()).or_insert_with(|| (recorder(), now));
+        *last = now;
+        recorder.clone()
+    }
+}
+
+async fn publish_all(mut recorders: Recorders, mut events: mpsc::UnboundedReceiver<QueuedEvent>, metrics: ControllerMetrics) {
     let slots = Slots::new(CONCURRENT_EVENTS);
     let mut in_flight = FuturesUnordered::new();
     loop {
         tokio::select! {
-            Some(event) = events.recv() => in_flight.push(publish_one(&recorder, &slots, event, &metrics)),
+            Some(queued) = events.recv() => {
+                let recorder = recorders.of_note(queued.event.note.as_deref().unwrap_or_default());
+                in_flight.push(publish_one(recorder, &slots, queued, &metrics));
+            }
             Some(()) = in_flight.next() => {}
             else => return,
         }
     }
 }
 
-async fn publish_one(recorder: &Recorder, slots: &Slots, queued: QueuedEvent, metrics: &ControllerMetrics) {
+async fn publish_one(recorder: Recorder, slots: &Slots, queued: QueuedEvent, metrics: &ControllerMetrics) {
     let QueuedEvent { due, namespace, event, regarding, _place } = queued;
     tokio::time::sleep_until(due).await;
     let _slot = slots.take(&namespace).await;

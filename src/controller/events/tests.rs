@@ -4,12 +4,14 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use http::{Request as HttpRequest, Response};
-use hustings_core::model::{Cause, Hold};
+use hustings_core::election::{Ineligible, TransferRefusal};
+use hustings_core::model::{Cause, Hold, Transfer};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::*;
+use crate::cluster::testing::cluster;
 use crate::ops::metrics::FailureLabels;
 
 /// The events that the server received, and the code with which it answers; `None` if it does not answer.
@@ -84,6 +86,38 @@ async fn each_malformed_annotation_has_its_own_event() {
     let regarding = |event: &Value| json!([event["regarding"]["kind"], event["regarding"]["uid"]]);
     let expected = [json!(["LeaseCandidate", "of a"]), json!(["Lease", null])];
     assert_eq!(received.iter().map(regarding).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_with_another_cause_is_not_merged_into_the_series_of_an_earlier_one() {
+    let server = Server::default();
+    let (publisher, _) = server.start(Some(201));
+    let refused = |why| Event::TransferRefused { to: Transfer::To("b".to_owned()), why };
+    let (pinned, paused) = (
+        refused(TransferRefusal::Ineligible(Ineligible::HolderPinned)),
+        refused(TransferRefusal::OnHold(Hold::Pause("works".into()))),
+    );
+    for event in [&pinned, &paused, &pinned] {
+        publisher.publish(&key(), "u", event);
+        sleep(2 * DELAY).await;
+    }
+    let part = |event: &Value| json!([event["note"], event["series"]["count"]]);
+    let (pinned, paused) = (pinned.to_string(), paused.to_string());
+    let expected = [json!([pinned, null]), json!([paused, null]), json!([pinned, 2])];
+    assert_eq!(server.received().iter().map(part).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_series_exist_at_a_time_and_each_ends() {
+    let client = cluster(|_| None).0.leases;
+    let mut recorders = Recorders::new(client, "hustings-controller".into());
+    for number in 0..=MOST_NOTES {
+        recorders.of_note(&number.to_string());
+        assert!(recorders.by_note.len() <= MOST_NOTES);
+    }
+    sleep(SERIES_DURATION).await;
+    recorders.of_note("new");
+    assert_eq!(recorders.by_note.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
