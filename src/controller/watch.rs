@@ -226,19 +226,19 @@ impl WatchReporter {
             _ => None,
         };
         let code = status.map_or(0, |status| status.code);
-        let message = match code {
-            403 => format!("not allowed: grant the verbs list and watch on {} in {}", K::NAME, self.scope),
-            404 => format!("the resource {} is not known to the server", K::NAME),
+        let message = match (code, &self.crd) {
+            (403, _) => format!("not allowed: grant the verbs list and watch on {} in {}", K::NAME, self.scope),
+            (404, Some(crd)) => {
+                let message = format!("{} is not installed: run `hustings crds | kubectl apply -f -`", K::NAME);
+                crd.fail(message.clone());
+                message
+            }
+            (404, None) => format!("the resource {} is not known to the server", K::NAME),
             // The version is too old. The next list solves that.
-            410 => return false,
+            (410, _) => return false,
             // kube prints the whole status, so format the error here.
             _ => status.map_or_else(|| error.to_string(), |status| format!("{} ({code})", status.message)),
         };
-        if code == 404
-            && let Some(crd) = &self.crd
-        {
-            crd.fail(format!("{} is not installed: run `hustings crds | kubectl apply -f -`", K::NAME));
-        }
         let is_new =
             if K::OPTIONAL { self.listed.pass_with(Some(message.clone())) } else { self.listed.fail(message.clone()) };
         if is_new {

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
 use crate::store::connections::{is_watch, named};
-use crate::store::failure::{LOG_INTERVAL, lacks_right, not_allowed, with_causes};
+use crate::store::failure::{CANDIDATES, LOG_INTERVAL, NO_CRD, lacks_right, not_allowed, with_causes};
 
 /// How long a single watch request may last.
 const LONGEST_WATCH_SECONDS: u32 = 60;
@@ -168,6 +168,8 @@ fn reason(error: &Error, resource: &str, namespace: &str) -> String {
     };
     if lacks_right(status) {
         not_allowed(verb, resource, namespace)
+    } else if status.code == 404 && resource == CANDIDATES {
+        NO_CRD.to_owned()
     } else {
         // The whole Status would take three lines, of which only one matters.
         format!("{} ({})", status.message, status.code)

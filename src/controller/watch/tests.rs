@@ -153,8 +153,7 @@ async fn a_missing_crd_is_reported_by_name_until_it_is_installed() {
     };
     assert_eq!(metrics.watch_failures.get_or_create(&Resource::Candidates.label()).get(), 1);
     assert!(message(&health, "crd").unwrap().contains("hustings crds | kubectl apply -f -"));
-    let expected = "the resource leasecandidates.hustings.io is not known to the server";
-    assert_eq!(message(&health, "leasecandidates").as_deref(), Some(expected));
+    assert_eq!(message(&health, "leasecandidates"), message(&health, "crd"), "the log has this message");
     assert!(matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)));
     assert_eq!(message(&health, "crd"), None);
 }

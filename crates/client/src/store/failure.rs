@@ -15,6 +15,13 @@ use crate::clock::Clock;
 /// The interval at which a lasting failure is logged again.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
+/// Why a server does not know LeaseCandidates, and the remedy.
+pub(crate) const NO_CRD: &str =
+    "the LeaseCandidate CRD is not installed: install the chart, or run `hustings crds | kubectl apply -f -`";
+
+/// The resource of candidates, as an RBAC role names it.
+pub(crate) const CANDIDATES: &str = "leasecandidates.hustings.io";
+
 /// What caused a failure. Kubernetes gives a [`kube::Error`].
 pub type FailureCause = Box<dyn Error + Send + Sync>;
 

@@ -7,14 +7,11 @@ use std::time::Duration;
 use hustings_core::model::{Moment, Request};
 
 use crate::clock::Clock;
-use crate::store::failure::{LOG_INTERVAL, not_allowed, within};
+use crate::store::failure::{CANDIDATES, LOG_INTERVAL, NO_CRD, not_allowed, within};
 use crate::store::{Answer, Failure, Store};
 
 /// The resource of Leases, as an RBAC role names it.
 const LEASES: &str = "leases.coordination.k8s.io";
-
-/// The resource of candidates, as an RBAC role names it.
-const CANDIDATES: &str = "leasecandidates.hustings.io";
 
 /// When each failure of one elector was last logged.
 #[derive(Debug, Default)]
@@ -70,8 +67,11 @@ impl Asking {
                 tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace));
             }
             Some(FailureClass::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
+            Some(FailureClass::NothingToCreateIn) if resource == CANDIDATES => {
+                tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace, or {NO_CRD}");
+            }
             Some(FailureClass::NothingToCreateIn) => {
-                tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace, or no such kind");
+                tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace; create it first");
             }
             Some(FailureClass::Failed) => tracing::warn!(namespace, name, verb, resource, %failure, "request failed"),
             None => tracing::debug!(namespace, name, verb, resource, %failure, "request failed"),
@@ -130,10 +130,25 @@ fn kind((verb, resource): RequestPurpose, failure: &Failure) -> Option<FailureCl
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::model::{Nomination, WireTime};
     use kube::core::Status;
 
     use super::*;
     use crate::testing::{Log, MemoryStore, TokioClock};
+
+    fn nomination() -> Box<Nomination> {
+        Box::new(Nomination {
+            name: "l".to_owned(),
+            lease_name: "l".to_owned(),
+            binary_version: "1.0".to_owned(),
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            lease_duration_seconds: 15,
+            session: "s".to_owned(),
+            pod: None,
+        })
+    }
 
     #[test]
     fn only_a_rejection_by_rbac_is_reported_as_a_missing_right() {
@@ -237,7 +252,7 @@ mod tests {
                 "WARN not allowed: grant the verb create on leases.coordination.k8s.io in namespace n",
             ),
             (refused(422, "too long"), "WARN request refused"),
-            (Failure::Missing, "WARN cannot create: there is no such namespace, or no such kind"),
+            (Failure::Missing, "WARN cannot create: there is no such namespace; create it first"),
             (Failure::NotSent(Duration::ZERO), "WARN request failed"),
             (Failure::NotSent(Duration::ZERO), "DEBUG request failed"),
             (Failure::Conflict, "DEBUG request failed"),
@@ -246,5 +261,11 @@ mod tests {
             let logged = log.take();
             assert!(logged.starts_with(line) && logged.contains(r#"name="l""#), "{logged}");
         }
+        let request = Request::CreateCandidate { nomination: nomination(), renew_time: WireTime::from_micros(0) };
+        asking.log(&request, &Failure::Missing);
+        let logged = log.take();
+        let line =
+            "WARN cannot create: there is no such namespace, or the LeaseCandidate CRD is not installed: install";
+        assert!(logged.starts_with(line) && logged.contains("hustings crds"), "{logged}");
     }
 }
