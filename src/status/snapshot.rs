@@ -178,7 +178,11 @@ pub(crate) fn rows(
     any: bool,
 ) -> Vec<LeaseRow> {
     let mut by_lease: BTreeMap<(String, String), Vec<ReadCandidate>> = BTreeMap::new();
-    for candidate in candidates {
+    for mut candidate in candidates {
+        // The controller leaves an exclusion that has ended on its candidate.
+        let exclude = candidate.record.acts.exclude.take();
+        candidate.record.acts.exclude =
+            exclude.filter(|exclude| exclude.valid().is_none_or(|exclusion| now.wall < exclusion.until));
         let (namespace, _) = key(&candidate.metadata);
         by_lease.entry((namespace, candidate.record.lease_name.clone())).or_default().push(candidate);
     }
