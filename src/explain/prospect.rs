@@ -152,7 +152,11 @@ fn pings(forecast: &Forecast, waits: bool) -> Option<String> {
 fn reports(forecast: &Forecast) -> Option<String> {
     let is_result = |event: &&Event| matches!(event, Event::Elected { .. } | Event::NoLiveCandidate { .. });
     let event = forecast.events.iter().rev().find(is_result)?;
-    Some(format!("It would report: {event}"))
+    Some(match event {
+        // The sentence before this one is about the controller.
+        Event::Elected { .. } => format!("It would report: {event}"),
+        _ => format!("The controller would report: {event}"),
+    })
 }
 
 /// What happens instead if no controller elects.
