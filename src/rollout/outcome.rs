@@ -16,6 +16,9 @@ pub struct UpgradeOutcome {
     /// The Lease; `None` if no cluster was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
+    /// The pause of the Lease's elections when the upgrade begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<String>,
     /// The version of the new replicas.
     pub to: String,
     /// How many replicas the group has.
@@ -210,6 +213,7 @@ impl Recorder {
         });
         UpgradeOutcome {
             lease: None,
+            pause: None,
             to: self.to,
             replicas: self.old.len(),
             timeline: timeline.collect(),

@@ -72,10 +72,14 @@ fn summary(outcome: &UpgradeOutcome) -> String {
         1 => "once".to_owned(),
         count => format!("{count} times"),
     };
-    let mut sentences = vec![match outcome.seconds {
+    let mut sentences = Vec::new();
+    if let Some(pause) = &outcome.pause {
+        sentences.push(format!("When the upgrade begins, elections are paused: {}.", visible(pause)));
+    }
+    sentences.push(match outcome.seconds {
         Some(taken) => format!("The upgrade takes {}.", seconds(taken)),
         None => format!("The upgrade does not end within {}.", seconds(LIMIT.as_secs_f64())),
-    }];
+    });
     sentences.push(match changes {
         0 => "The leader does not change.".to_owned(),
         changes => format!("The leader changes {}.", times(*changes)),

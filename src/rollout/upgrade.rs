@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use hustings_core::election;
-use hustings_core::model::WireTime;
+use hustings_core::model::{LeaseRecord, WireTime};
 
 use super::config::{Config, Order};
 use super::outcome::{Recorder, Step, UpgradeOutcome};
@@ -54,7 +54,9 @@ pub(super) fn simulate(upgrade: &Upgrade<'_>) -> UpgradeOutcome {
     let leader = simulation.leader().map(|leader| simulation.name(leader).to_owned());
     let began = simulation.now();
     let recorder = Recorder::new(&group.replicas, &upgrade.config.to, leader);
-    Rollout { upgrade, simulation, running, created: 0, began, recorder }.run()
+    let record = LeaseRecord { hold: group.hold.clone(), acts: group.acts.clone(), ..LeaseRecord::default() };
+    let pause = record.pause(upgrade.wall).and(record.hold);
+    Outcome { pause, ..Rollout { upgrade, simulation, running, created: 0, began, recorder }.run() }
 }
 
 struct Rollout<'a> {
