@@ -133,25 +133,39 @@ pub(super) fn plan(
 
 /// Describes the acts in force on a Lease. The command prints them if another administrator was faster.
 pub(super) fn standing(record: &LeaseRecord) -> String {
-    let pause = record.hold.as_ref().map(|hold| format!("hold {hold:?}{}", until_text(record.pause_until())));
-    let transfer = record.acts.transfer.as_ref().map(|to| format!("transfer to {}", visible(to.as_str())));
-    let pin = record.acts.pin.as_ref().map(|pin| match pin.valid() {
-        Some(pin) => format!("pin to {}", visible(&pin_text(pin))),
-        None => format!("pin {:?}", pin.malformed().unwrap_or_default()),
-    });
-    let by = record.acts.asked_by.as_ref().map(|name| format!("asked by {}", visible(name)));
-    let acts: Vec<_> = [pause, transfer, pin, by].into_iter().flatten().collect();
+    let acts = [pause(record), transfer(record), pin(record), asked_by(record)];
+    let acts: Vec<_> = acts.into_iter().flatten().collect();
     if acts.is_empty() { "no act".to_owned() } else { acts.join(", ") }
 }
 
+/// The act of the same kind, which the write replaces. Acts of other kinds stay in force.
 fn replaced(record: &LeaseRecord, act: &LeaseAct) -> Option<String> {
-    let stands = match act {
-        LeaseAct::Pause(_) => record.hold.is_some(),
-        LeaseAct::Transfer(_) => record.acts.transfer.is_some(),
-        LeaseAct::Pin { .. } => record.acts.pin.is_some(),
-        LeaseAct::Resume | LeaseAct::Unpin => false,
+    let former = match act {
+        LeaseAct::Pause(_) => pause(record),
+        LeaseAct::Transfer(_) => transfer(record),
+        LeaseAct::Pin { .. } => pin(record),
+        LeaseAct::Resume | LeaseAct::Unpin => None,
     };
-    stands.then(|| standing(record))
+    former.map(|former| [Some(former), asked_by(record)].into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn asked_by(record: &LeaseRecord) -> Option<String> {
+    record.acts.asked_by.as_ref().map(|name| format!("asked by {}", visible(name)))
+}
+
+fn pause(record: &LeaseRecord) -> Option<String> {
+    record.hold.as_ref().map(|hold| format!("hold {hold:?}{}", until_text(record.pause_until())))
+}
+
+fn transfer(record: &LeaseRecord) -> Option<String> {
+    record.acts.transfer.as_ref().map(|to| format!("transfer to {}", visible(to.as_str())))
+}
+
+fn pin(record: &LeaseRecord) -> Option<String> {
+    record.acts.pin.as_ref().map(|pin| match pin.valid() {
+        Some(pin) => format!("pin to {}", visible(&pin_text(pin))),
+        None => format!("pin {:?}", pin.malformed().unwrap_or_default()),
+    })
 }
 
 fn until_text(until: Option<WireTime>) -> String {

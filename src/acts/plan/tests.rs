@@ -72,6 +72,8 @@ fn each_act_changes_its_own_annotations_on_the_version_that_was_read() {
     assert_eq!(plan(&stands, &LeaseAct::Unpin, ADA, WALL).unwrap().write.pin, Set::Remove);
     let again = plan(&stands, &pin("web-1"), ADA, WALL).unwrap();
     assert_eq!(again.replaces.as_deref(), Some("pin to web-2 until 2027-01-01T00:00:00Z"));
+    let paused = scene(&json!({ "hustings.io/pin": "web-2 until 2027-01-01T00:00:00Z", "hustings.io/hold": "works" }));
+    assert_eq!(plan(&paused, &pin("web-1"), ADA, WALL).unwrap().replaces, again.replaces, "the pause stays");
 }
 
 #[test]
