@@ -20,13 +20,15 @@ use crate::hint::Hinted;
 /// The most attempts of a write. The holder renews every two seconds, and each renewal creates a new version.
 const ATTEMPTS: usize = 5;
 
+/// Carries out the act. Adds its report to `reports` as soon as the act is written, and completes it after the wait.
 pub(super) async fn carry_out(
     cluster: &Cluster,
     lease: &str,
     act: &LeaseAct,
     config: &Config,
     user: Option<&str>,
-) -> anyhow::Result<Report> {
+    reports: &mut Vec<Report>,
+) -> anyhow::Result<()> {
     let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
     let mut scene = ActScene::read(cluster, lease).await?;
     let first = scene.lease.record.clone();
@@ -44,18 +46,20 @@ pub(super) async fn carry_out(
         };
         if config.dry_run {
             report.forecast = forecast.events.iter().map(ToString::to_string).collect();
-            return Ok(report);
+            reports.push(report);
+            return Ok(());
         }
         let patch = Patch::Merge(lease_patch(&write, &scene.lease.record));
         let sent = Instant::now();
         match within(leases.patch(lease, &PatchParams::default(), &patch)).await {
             Ok(written) => {
                 report.written = true;
-                if let Some(timeout) = config.wait {
+                reports.push(report);
+                if let (Some(timeout), Some(report)) = (config.wait, reports.last_mut()) {
                     let goal = goal(act, &scene.lease.record);
-                    wait(&leases, written, &goal, sent, timeout, &mut report).await;
+                    wait(&leases, written, &goal, sent, timeout, report).await;
                 }
-                return Ok(report);
+                return Ok(());
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(explain(cluster, "cannot write the Lease", error)),
@@ -139,13 +143,14 @@ mod tests {
                     .then(|| list(&[]))
                     .or_else(|| request.path.contains("/leases/l").then_some((200, lease)))
             });
-            let done = carry_out(&cluster, "l", &act, &config, Some("ada")).await;
+            let mut reports = Vec::new();
+            let done = carry_out(&cluster, "l", &act, &config, Some("ada"), &mut reports).await;
             let requests = requests.lock().unwrap();
             let writes = requests.iter().filter(|sent| sent.method == Method::PATCH);
             let sent: Vec<_> = writes.map(|sent| sent.body["metadata"]["resourceVersion"].as_str().unwrap()).collect();
             assert_eq!(sent, versions, "{done:?}");
             assert_eq!(done.is_err(), error.is_some(), "{done:?}");
-            let seconds = done.as_ref().ok().and_then(|report| report.seconds);
+            let seconds = reports.first().and_then(|report| report.seconds);
             assert!(seconds.is_none_or(|seconds| seconds < 30.0), "the Lease has no preferred holder: {done:?}");
             assert!(error.is_none_or(|error| done.unwrap_err().to_string().contains(error)));
         }
