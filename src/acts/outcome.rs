@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use hustings_client::api::ReadLease;
+use hustings_core::model::{Annotation, LeaseRecord};
 use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 
@@ -26,7 +27,8 @@ pub(super) enum Goal {
     Leads {
         candidate: Option<String>,
         former: Option<String>,
-        /// Whether the act fails as soon as another candidate leads, or the controller withdraws the act.
+        /// Whether this is a transfer, which fails as soon as another candidate leads or the controller withdraws it.
+        /// Otherwise it is a pin, which fails once it is not on the Lease any longer.
         once: bool,
     },
     /// Once a candidate outside this set leads, or once the Lease has no holder.
@@ -43,6 +45,18 @@ pub(super) enum ActOutcome {
 }
 
 impl Goal {
+    /// What to check if the goal is not reached in time.
+    const fn advice(&self) -> &'static str {
+        match self {
+            Self::LeadsNot(_) => {
+                "a controller runs, that a candidate which is not excluded is live, and that the holder's work stops"
+            }
+            Self::Written | Self::NoRequest | Self::Leads { .. } => {
+                "a controller runs and that the holder's work stops"
+            }
+        }
+    }
+
     /// Judges this version of the Lease; `None` if the goal may still be reached.
     fn judge(&self, lease: &ReadLease) -> Option<ActOutcome> {
         let record = &lease.record;
@@ -73,6 +87,9 @@ impl Goal {
                 {
                     Some(ActOutcome::Failed(lease.reason().unwrap_or("the transfer was withdrawn").to_owned()))
                 }
+                (Some(candidate), _) if !*once && !is_pinned(record, candidate) => {
+                    Some(Outcome::Failed(format!("the pin to {candidate} has ended, or was removed or replaced")))
+                }
                 _ => None,
             },
             Self::LeadsNot(excluded) => match (holder, leader) {
@@ -82,6 +99,11 @@ impl Goal {
             },
         }
     }
+}
+
+/// Whether the pin to this candidate is on the Lease.
+fn is_pinned(record: &LeaseRecord, candidate: &str) -> bool {
+    record.acts.pin.as_ref().and_then(Annotation::valid).is_some_and(|pin| pin.candidate == candidate)
 }
 
 /// Waits for at most `timeout` until the goal is reached or out of reach, and completes the report. `written` is the
@@ -103,9 +125,8 @@ pub(super) async fn wait(
         Ok(ActOutcome::Happened(text) | ActOutcome::Failed(text)) => text,
         Err(_) => {
             let holder = newest.record.holder.as_deref().unwrap_or("no process");
-            format!(
-                "it has not happened yet: {holder} holds the Lease; check that a controller runs and that the holder's work stops"
-            )
+            let advice = goal.advice();
+            format!("it has not happened yet: {holder} holds the Lease; check that {advice}")
         }
     });
 }
@@ -182,14 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_stays_possible_while_another_candidate_leads() {
+    fn a_pin_stays_possible_while_another_candidate_leads_until_it_is_removed() {
         let goal = |candidate: Option<&str>| Goal::Leads {
             candidate: candidate.map(str::to_owned),
             former: Some("a".to_owned()),
             once: false,
         };
+        let pin = json!({ "hustings.io/pin": "b until 2027-01-01T00:00:00Z" });
         for holder in ["a", "c"] {
-            assert_eq!(goal(Some("b")).judge(&lease(holder, "s/1/15", &json!({}))), None, "{holder}");
+            assert_eq!(goal(Some("b")).judge(&lease(holder, "s/1/15", &pin)), None, "{holder}");
+        }
+        let other = json!({ "hustings.io/pin": "c until 2027-01-01T00:00:00Z" });
+        for annotations in [other, json!({})] {
+            let ended = Some(failed("the pin to b has ended, or was removed or replaced"));
+            assert_eq!(goal(Some("b")).judge(&lease("a", "s/1/15", &annotations)), ended, "{annotations}");
         }
     }
 
@@ -199,7 +226,8 @@ mod tests {
             [("b", 60_000, "b leads"), ("c", 60_000, "c leads instead"), ("a", 300, "it has not happened yet: a holds")]
         {
             let newest = json!({
-                "metadata": { "name": "l", "annotations": { "hustings.io/session": "s/1/15" } },
+                "metadata": { "name": "l", "annotations":
+                    { "hustings.io/session": "s/1/15", "hustings.io/pin": "b until 2027-01-01T00:00:00Z" } },
                 "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
             });
             // The server rejects the watch.
@@ -207,8 +235,9 @@ mod tests {
             let leases: Api<ReadLease> = Api::namespaced(cluster.leases, "n");
             let once = holder == "c";
             let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once };
-            let (written, mut report) =
-                (lease("a", "s/1/15", &json!({ "hustings.io/preferred-holder": "b" })), Report::default());
+            let acts =
+                json!({ "hustings.io/preferred-holder": "b", "hustings.io/pin": "b until 2027-01-01T00:00:00Z" });
+            let (written, mut report) = (lease("a", "s/1/15", &acts), Report::default());
             wait(&leases, written, &goal, Instant::now(), Duration::from_millis(timeout), &mut report).await;
             assert_eq!((report.happened, report.holder.as_deref()), (Some(holder == "b"), Some(holder)));
             assert!(report.outcome.as_ref().unwrap().starts_with(expected), "{report:?}");
@@ -227,7 +256,8 @@ mod tests {
         let (cluster, _) = cluster(move |request| request.path.contains("watch").then(|| (200, event.clone())));
         let leases: Api<ReadLease> = Api::namespaced(cluster.leases, "n");
         let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once: false };
-        let (written, mut report) = (lease("a", "s/1/15", &json!({})), Report::default());
+        let pin = json!({ "hustings.io/pin": "b until 2027-01-01T00:00:00Z" });
+        let (written, mut report) = (lease("a", "s/1/15", &pin), Report::default());
         wait(&leases, written, &goal, Instant::now(), Duration::from_mins(1), &mut report).await;
         assert_eq!((report.happened, report.holder.as_deref()), (Some(true), Some("b")));
     }
