@@ -17,7 +17,7 @@ use super::outcome::{Goal, wait};
 use super::plan::ActRequest;
 use super::report::Report;
 use super::requests::{REFUSED, explain, refused, within};
-use super::scene::{ActScene, candidates};
+use super::scene::{ActScene, candidates, known_candidates};
 use crate::cluster::{Cluster, scoped};
 use crate::forecast::{HolderForecast, Objects, forecast};
 use crate::hint::Hinted;
@@ -86,7 +86,7 @@ async fn find(
     includes: bool,
 ) -> anyhow::Result<BTreeMap<String, Vec<ReadCandidate>>> {
     let Some(node) = &targets.node else {
-        let all = candidates(cluster).await?;
+        let all = known_candidates(cluster).await?;
         let mut found: Vec<ReadCandidate> = Vec::new();
         for name in &targets.names {
             let Some(candidate) = all.iter().find(|candidate| candidate.record.name == *name) else {
@@ -109,7 +109,7 @@ async fn find(
     let has_pods = !pods.is_empty();
     for (namespace, uids) in uids(pods) {
         let here = Cluster { namespace: namespace.clone(), ..cluster.clone() };
-        let mut on_node = candidates(&here).await?;
+        let mut on_node = known_candidates(&here).await?;
         on_node.retain(|candidate| is_target(candidate, &uids, includes));
         if !on_node.is_empty() {
             found.insert(namespace, on_node);
@@ -177,6 +177,7 @@ async fn of_lease(
     reports: &mut Vec<Report>,
 ) -> anyhow::Result<WrittenAct> {
     let sent = Instant::now();
+    let wall = SystemClock.both().wall;
     for candidate in &candidates {
         let name = candidate.record.name.clone();
         let mut report = Report {
@@ -188,7 +189,7 @@ async fn of_lease(
                 |exclusion| format!("is excluded until {exclusion}"),
             ),
             until: exclusion.map(|exclusion| exclusion.until.to_string()),
-            replaces: exclusion.and(stands(candidate)),
+            replaces: exclusion.and(stands(candidate, wall)),
             ..Report::default()
         };
         if !config.dry_run {
@@ -199,7 +200,7 @@ async fn of_lease(
         reports.push(report);
     }
     if let (true, Some(report)) = (config.dry_run, reports.last_mut()) {
-        report.forecast = predict(cluster, lease, &candidates, exclusion, SystemClock.both().wall).await?;
+        report.forecast = predict(cluster, lease, &candidates, (exclusion, asked_by), wall).await?;
     }
     let candidates = candidates.into_iter().map(|candidate| candidate.record.name).collect();
     Ok(WrittenAct { cluster: cluster.clone(), lease: lease.to_owned(), candidates, sent })
@@ -242,13 +243,14 @@ async fn predict(
     cluster: &Cluster,
     lease: &str,
     changed: &[ReadCandidate],
-    exclusion: Option<&Exclusion>,
+    (exclusion, asked_by): (Option<&Exclusion>, Option<&str>),
     wall: WireTime,
 ) -> anyhow::Result<Vec<String>> {
     let mut scene = ActScene::read(cluster, lease).await?;
     for candidate in &mut scene.candidates {
         if changed.iter().any(|other| other.record.key() == candidate.record.key()) {
             candidate.record.acts.exclude = exclusion.cloned().map(Annotation::Valid);
+            candidate.record.acts.asked_by = asked_by.map(str::to_owned);
         }
     }
     let record: &LeaseRecord = &scene.lease.record;
@@ -272,7 +274,9 @@ async fn write(
     is_first: bool,
 ) -> anyhow::Result<()> {
     let name = &read.record.name;
-    let attempt = format!("cannot write LeaseCandidate {name:?}");
+    // With --node -A, candidates of several namespaces may have this name.
+    let named = format!("{name:?} in namespace {}", cluster.namespace);
+    let attempt = format!("cannot write LeaseCandidate {named}");
     let mut version = read.record.resource_version;
     for _ in 0..ATTEMPTS {
         let patch = Patch::Merge(exclusion_patch(version, exclusion, asked_by));
@@ -284,13 +288,13 @@ async fn write(
         let all = candidates(cluster).await.with_context(|| attempt.clone())?;
         let Some(newest) = all.iter().find(|candidate| candidate.record.key() == read.record.key()) else {
             let hint = "`hustings status` shows those that exist";
-            let deleted = Hinted::new(format!("candidate {name:?} was deleted"), hint);
+            let deleted = Hinted::new(format!("candidate {named} was deleted"), hint);
             return Err(if is_first { deleted.with_exit_code(REFUSED) } else { deleted }.into());
         };
         if newest.record.acts != read.record.acts {
-            let now = stands(newest).unwrap_or_else(|| "no exclusion".to_owned());
+            let now = stands(newest, SystemClock.both().wall).unwrap_or_else(|| "no exclusion".to_owned());
             return Err(Hinted::new(
-                format!("another administrator was faster. Candidate {name:?} now has: {now}"),
+                format!("another administrator was faster. Candidate {named} now has: {now}"),
                 "run the command again to replace that",
             )
             .into());
@@ -298,7 +302,7 @@ async fn write(
         version = newest.record.resource_version;
     }
     Err(Hinted::new(
-        format!("candidate {name:?} changed {ATTEMPTS} times before it could be written"),
+        format!("candidate {named} changed {ATTEMPTS} times before it could be written"),
         "run the command again",
     )
     .into())
@@ -324,9 +328,10 @@ async fn patch_candidate(
     }
 }
 
-/// Describes the exclusion that is on the candidate now.
-fn stands(candidate: &ReadCandidate) -> Option<String> {
+/// Describes the exclusion that is on the candidate now, unless it has ended.
+fn stands(candidate: &ReadCandidate, wall: WireTime) -> Option<String> {
     let text = match candidate.record.acts.exclude.as_ref()? {
+        Annotation::Valid(exclusion) if exclusion.until <= wall => return None,
         Annotation::Valid(exclusion) => exclusion.to_string(),
         Annotation::Malformed(text) => text.clone(),
     };

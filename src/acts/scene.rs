@@ -4,8 +4,8 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use kube::Api;
 
 use super::requests::{REFUSED, REQUEST_TIMEOUT, explain, within};
-use crate::cluster::Cluster;
-use crate::status::list_candidates;
+use crate::cluster::{Cluster, candidates_unknown};
+use crate::status::{Candidates, list_candidates};
 
 /// A Lease, its candidates, and the other candidates of its namespace.
 #[derive(Clone, Debug)]
@@ -45,7 +45,23 @@ impl ActScene {
 /// All candidates of the namespace, of both APIs. Without the CRD the candidates of `hustings.io` are missing. Without
 /// their API, or the permission to list them, the native ones are.
 pub(super) async fn candidates(cluster: &Cluster) -> anyhow::Result<Vec<ReadCandidate>> {
+    Ok(list(cluster).await?.all)
+}
+
+/// The candidates of the namespace, for acts on candidates themselves.
+///
+/// # Errors
+/// Fails if a request fails, or if there are none because the cluster lacks the CRD.
+pub(super) async fn known_candidates(cluster: &Cluster) -> anyhow::Result<Vec<ReadCandidate>> {
+    let listed = list(cluster).await?;
+    if listed.lacks_crd && listed.all.is_empty() {
+        return Err(candidates_unknown().with_exit_code(REFUSED).into());
+    }
+    Ok(listed.all)
+}
+
+async fn list(cluster: &Cluster) -> anyhow::Result<Candidates> {
     let list = list_candidates(cluster, None, Some(&cluster.namespace));
     let list = async { list.await.map_err(|(attempt, error)| explain(cluster, attempt, error)) };
-    Ok(cluster.within(REQUEST_TIMEOUT, list).await?.all)
+    cluster.within(REQUEST_TIMEOUT, list).await
 }
