@@ -29,8 +29,9 @@ async fn of_two_exclusions_at_once_the_second_is_refused_with_the_first() {
     let scene = Scene::new("acts-race-exclude", &[("a", "1.32.0"), ("b", "1.32.0")]).await;
     let exclude = |reason: &'static str| ["exclude", "b", "--for", "1h", "--reason", reason];
     let loser = race(&scene, &exclude("drain"), &exclude("repair")).await;
-    let message = "error: another administrator was faster. Candidate \"b\" now has: exclusion until 20";
+    let message = "error: another administrator was faster. Candidate \"b\" in namespace ";
     assert!(loser.said().starts_with(message), "{}", loser.said());
+    assert!(loser.said().contains(" now has: exclusion until 20"), "{}", loser.said());
     assert!(loser.said().contains(": drain (asked by admin)"), "{}", loser.said());
     let excluded = async || scene.world.candidate("b").await.unwrap().record.acts.exclude.unwrap();
     assert_eq!(excluded().await.valid().unwrap().reason, "drain");
