@@ -136,7 +136,7 @@ mod tests {
             })
         });
         let targets = Targets { names: vec!["a".to_owned()], node: None, all_namespaces: false };
-        let end = End::After(Duration::from_hours(1));
+        let end = ActExpiry::After(Duration::from_hours(1));
         for act in [
             Act::Candidates { targets, end: Some(end) },
             Act::Lease { lease: "l".to_owned(), act: LeaseAct::Pin { candidate: "b".to_owned(), end } },

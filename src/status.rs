@@ -23,7 +23,7 @@ pub(crate) use self::color::{color_of, color_of_candidate};
 pub use self::config::{Config, StatusOutput};
 pub(crate) use self::native::api_group;
 use self::output::Printer;
-pub(crate) use self::read::{Candidates, NATIVES_NOT_SHOWN, list_candidates, read};
+pub(crate) use self::read::{CandidateLists, NATIVES_NOT_SHOWN, list_candidates, read};
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 pub(crate) use self::snapshot::{missing, rows};
 use crate::access::Access;

@@ -88,7 +88,7 @@ impl Goal {
                     Some(ActOutcome::Failed(lease.reason().unwrap_or("the transfer was withdrawn").to_owned()))
                 }
                 (Some(candidate), _) if !*once && !is_pinned(record, candidate) => {
-                    Some(Outcome::Failed(format!("the pin to {candidate} has ended, or was removed or replaced")))
+                    Some(ActOutcome::Failed(format!("the pin to {candidate} has ended, or was removed or replaced")))
                 }
                 _ => None,
             },

@@ -5,7 +5,7 @@ use kube::Api;
 
 use super::requests::{REFUSED, REQUEST_TIMEOUT, explain, within};
 use crate::cluster::{Cluster, candidates_unknown};
-use crate::status::{Candidates, list_candidates};
+use crate::status::{CandidateLists, list_candidates};
 
 /// A Lease, its candidates, and the other candidates of its namespace.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub(super) async fn known_candidates(cluster: &Cluster) -> anyhow::Result<Vec<Re
     Ok(listed.all)
 }
 
-async fn list(cluster: &Cluster) -> anyhow::Result<Candidates> {
+async fn list(cluster: &Cluster) -> anyhow::Result<CandidateLists> {
     let list = list_candidates(cluster, None, Some(&cluster.namespace));
     let list = async { list.await.map_err(|(attempt, error)| explain(cluster, attempt, error)) };
     cluster.within(REQUEST_TIMEOUT, list).await

@@ -205,7 +205,11 @@ impl Recorders {
     }
 }
 
-async fn publish_all(mut recorders: Recorders, mut events: mpsc::UnboundedReceiver<QueuedEvent>, metrics: ControllerMetrics) {
+async fn publish_all(
+    mut recorders: Recorders,
+    mut events: mpsc::UnboundedReceiver<QueuedEvent>,
+    metrics: ControllerMetrics,
+) {
     let slots = Slots::new(CONCURRENT_EVENTS);
     let mut in_flight = FuturesUnordered::new();
     loop {

@@ -56,7 +56,7 @@ pub(super) fn simulate(upgrade: &Upgrade<'_>) -> UpgradeOutcome {
     let recorder = Recorder::new(&group.replicas, &upgrade.config.to, leader);
     let record = LeaseRecord { hold: group.hold.clone(), acts: group.acts.clone(), ..LeaseRecord::default() };
     let pause = record.pause(upgrade.wall).and(record.hold);
-    Outcome { pause, ..Rollout { upgrade, simulation, running, created: 0, began, recorder }.run() }
+    UpgradeOutcome { pause, ..Rollout { upgrade, simulation, running, created: 0, began, recorder }.run() }
 }
 
 struct Rollout<'a> {
