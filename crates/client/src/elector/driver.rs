@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::elector::keys::Key;
-use crate::elector::telemetry::Observers;
+use crate::elector::telemetry::{self, Observers};
 use crate::leadership::range::observed_term::ObservedTerm;
 use crate::leadership::{Holder, Publisher};
 use crate::store::{Store, reply_of};
@@ -73,7 +73,7 @@ impl Driver {
             }
             let leads = decision.leading.map(|leading| leading.token);
             let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
-            self.notify_observers(std::mem::replace(&mut led, leads), leads, lease_uid);
+            telemetry::report_terms(&self.observers, std::mem::replace(&mut led, leads), leads, lease_uid);
             for note in &decision.notes {
                 Self::log(note);
             }
@@ -165,18 +165,6 @@ impl Driver {
             }
             .boxed(),
         )
-    }
-
-    /// Reports which term is over and which has begun, by their tokens.
-    fn notify_observers(&self, former: Option<u64>, current: Option<u64>, lease_uid: &str) {
-        for observer in self.observers.iter().filter(|_| former != current) {
-            if former.is_some() {
-                observer.ended(lease_uid);
-            }
-            if current.is_some() {
-                observer.began(lease_uid);
-            }
-        }
     }
 
     fn log(note: &Note) {
