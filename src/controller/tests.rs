@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use hustings_client::WriteGate;
 use hustings_client::testing::TokioClock;
 use hustings_core::model::{Moment, WireTime};
 use prometheus_client::registry::Registry;
@@ -32,18 +33,23 @@ struct Running {
     health: Health,
     metrics: ControllerMetrics,
     registry: Registry,
+    gate: Arc<Mutex<Option<WriteGate>>>,
     stop: CancellationToken,
     elected: JoinHandle<anyhow::Result<()>>,
 }
 
 fn start(server: Shared, flags: &str, clock: Arc<dyn hustings_client::clock::Clock>) -> Running {
     let (health, (metrics, registry), stop) = (Health::new(), ControllerMetrics::new(), CancellationToken::new());
-    let gated = client(&server, true);
+    let (gated, gate) = (client(&server, true), Arc::<Mutex<Option<WriteGate>>>::default());
+    let made = Arc::clone(&gate);
     let surroundings = Surroundings {
         identity: "hustings-0".to_owned(),
         namespace: "n".to_owned(),
         leases: client(&server, false),
-        gated: Box::new(move |gate| Ok(gate.gate(gated.clone()))),
+        gated: Box::new(move |gate| {
+            *made.lock().unwrap() = Some(gate.clone());
+            Ok(gate.gate(gated.clone()))
+        }),
         clock,
         rng: StdRng::seed_from_u64(0),
         health: health.clone(),
@@ -52,7 +58,7 @@ fn start(server: Shared, flags: &str, clock: Arc<dyn hustings_client::clock::Clo
     };
     let (config, stopped) = (config_of(flags).unwrap(), stop.clone());
     let elected = tokio::spawn(async move { elect(&config, surroundings, stopped).await });
-    Running { server, health, metrics, registry, stop, elected }
+    Running { server, health, metrics, registry, gate, stop, elected }
 }
 
 impl Running {
@@ -290,6 +296,68 @@ fn the_page_is_for_this_machine_unless_the_flag_says_otherwise() {
     ] {
         assert_eq!(hosts_of_page(ui, address.parse().unwrap()), expected, "{ui:?} {address}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_flags_decide_which_checks_a_controller_has_and_what_it_lists() {
+    let (hustings, kubernetes) = ("hustings.io/v1alpha1", "coordination.k8s.io/v1alpha2");
+    for (flags, checks, lists) in [
+        (
+            "",
+            &["crd", "leasecandidates", "leases", "own-lease", "permissions", "writes"][..],
+            vec![format!("/apis/{hustings}/leasecandidates"), "/apis/coordination.k8s.io/v1/leases".to_owned()],
+        ),
+        (
+            "--native --leader-elect=false --watch-namespaces=n",
+            &["crd", "leasecandidates/n", "leases/n", "native", "native-leasecandidates/n", "permissions", "writes"],
+            vec![
+                format!("/apis/{hustings}/namespaces/n/leasecandidates"),
+                format!("/apis/{kubernetes}/namespaces/n/leasecandidates"),
+                "/apis/coordination.k8s.io/v1/namespaces/n/leases".to_owned(),
+            ],
+        ),
+    ] {
+        let running = start(server(), flags, TokioClock::shared());
+        running.wait_for_holder(WEB, "a").await;
+        let all = running.health.readiness().checks.into_iter().map(|check| check.name);
+        assert_eq!(all.collect::<Vec<_>>(), checks, "{flags}");
+        assert_eq!(running.server.lock().unwrap().lists, lists.into_iter().collect(), "{flags}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_closes_a_whole_request_before_the_own_lease_is_lost() {
+    let running = start(server(), "", TokioClock::shared());
+    running.wait_for_holder(WEB, "a").await;
+    running.server.lock().unwrap().silent = Some(OWN);
+    let gate = running.gate.lock().unwrap().clone().unwrap();
+    let step = Duration::from_millis(10);
+    let gate_closes = async {
+        while gate.is_open() {
+            sleep(step).await;
+        }
+        Instant::now()
+    };
+    let closed = timeout(LONG, gate_closes).await.expect("it closes");
+    assert_eq!(running.metrics.leading.get(), 1);
+    let stands_by = async {
+        while running.metrics.leading.get() == 1 {
+            sleep(step).await;
+        }
+    };
+    timeout(LONG, stands_by).await.expect("it stands by");
+    let request = Timing::default().request_timeout();
+    assert!(closed.elapsed() + step >= request, "{:?} is shorter than {request:?}", closed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_name_the_controller_that_reports_them() {
+    let running = start(server(), "", TokioClock::shared());
+    running.wait_for_holder(WEB, "a").await;
+    sleep(LONG).await;
+    let server = running.server.lock().unwrap();
+    assert!(!server.events.is_empty());
+    assert!(server.events.iter().all(|event| event["reportingInstance"] == "hustings-0"), "{:?}", server.events);
 }
 
 #[tokio::test(start_paused = true)]

@@ -150,6 +150,7 @@ async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_m
     assert_eq!(spec["holderIdentity"], "hustings-1");
     assert_eq!(spec["leaseDurationSeconds"], LEASE_DURATION_SECONDS);
     assert_eq!(spec["leaseTransitions"], 5);
+    assert!(spec["acquireTime"].as_str().is_some_and(|at| at > "2023-11-14T22:13:20"), "{spec}");
     assert_eq!(elector_shown(&metrics), [NativeElectorKind::StandIn]);
     assert!(!*elects.borrow(), "the former holder may not have noticed");
     assert!(report(&health).starts_with("hustings-1 stands in and elects native candidates after a wait, since "));

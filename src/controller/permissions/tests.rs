@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::*;
+use crate::cli::testing::controller;
 use crate::ops::health::Health;
 use crate::reviews::TIMEOUT;
 
@@ -145,6 +146,19 @@ async fn a_review_without_an_answer_fails_and_leaves_the_permissions_unknown() {
     let began = Instant::now();
     assert_eq!(missing(&client, &Subject::Own, &requirements()).await, Err("no answer within 5 s".to_owned()));
     assert!(began.elapsed() < 2 * TIMEOUT);
+}
+
+#[test]
+fn the_own_lease_needs_permissions_in_the_namespace_of_the_flag_or_else_of_the_controller() {
+    for (flags, expected) in [
+        ("", "by the name hustings-controller in namespace n"),
+        ("--leader-elect-resource-namespace=other", "by the name hustings-controller in namespace other"),
+    ] {
+        let Requirements(requirements) = Requirements::of(&controller(flags).unwrap(), "n");
+        let named = requirements.iter().map(ToString::to_string).filter(|rule| rule.contains("by the name"));
+        let named: Vec<_> = named.collect();
+        assert!(named.len() == 1 && named[0].ends_with(expected), "{named:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! An API server that stores objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -17,6 +17,10 @@ pub(super) struct Server {
     pub(super) writes: Vec<(bool, String)>,
     /// The names of objects in reviews of permissions.
     pub(super) named_reviews: Vec<String>,
+    /// The paths of lists.
+    pub(super) lists: BTreeSet<String>,
+    /// The events.
+    pub(super) events: Vec<Value>,
     /// How many permissions were reviewed.
     pub(super) reviews: usize,
     /// Requests whose paths begin with this get no answer.
@@ -56,6 +60,7 @@ impl Server {
             "GET" => match self.objects.get(path) {
                 Some(object) => (200, object.clone()),
                 None if path.ends_with("/leases") || path.ends_with("/leasecandidates") => {
+                    self.lists.insert(path.to_owned());
                     let (group, kind) = path.rsplit_once('/').unwrap();
                     let is_listed = |path: &str| path.starts_with(group) && path.contains(kind);
                     let items = self.objects.iter().filter(|(path, _)| is_listed(path));
@@ -71,7 +76,10 @@ impl Server {
                 review["status"] = json!({ "allowed": true });
                 (201, review)
             }
-            "POST" if path.ends_with("events") => (201, sent.body.clone()),
+            "POST" if path.ends_with("events") => {
+                self.events.push(sent.body.clone());
+                (201, sent.body.clone())
+            }
             "POST" => {
                 self.writes.push((is_gated, format!("{path}/{name}")));
                 self.put(&format!("{path}/{name}"), sent.body.clone())
