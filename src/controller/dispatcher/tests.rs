@@ -226,7 +226,11 @@ async fn the_outcome_of_a_status_write_is_observed_and_causes_the_next_decision(
     let missing = Observation::CandidateMissing { candidate: key("a").candidate, source: Source::Read { sent } };
     dispatcher.finish_status(&lease, missing);
     assert!(dispatcher.leases[&lease].is_unknown());
-    assert_eq!(tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok(), Some(lease));
+    assert_eq!(tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok(), Some(lease.clone()));
+    dispatcher.forget(&lease);
+    let missing = Observation::CandidateMissing { candidate: key("a").candidate, source: Source::Read { sent } };
+    dispatcher.finish_status(&lease, missing);
+    assert!(dispatcher.leases.is_empty(), "a Lease that was forgotten does not come back");
 }
 
 fn list_all(dispatcher: &mut Dispatcher) {
@@ -240,6 +244,7 @@ fn with_native_candidate(elects: bool) -> (Dispatcher, watch::Sender<bool>) {
     let mut dispatcher = dispatcher(true);
     let (elects_native, receiver) = watch::channel(elects);
     dispatcher.parts.native = Some(receiver);
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), Page::new())));
     let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
     let mut record = candidate("l");
     record.record.kind = CandidateKind::Native;

@@ -39,7 +39,8 @@ async fn a_controller_that_becomes_the_leader_reports_each_candidate_with_an_inv
     tokio::time::sleep(5 * TICK).await;
     let events = events.lock().unwrap();
     assert_eq!(events.len(), 2, "the leader reports a new one at once");
-    assert!(events.iter().all(|event| event.contains("InvalidLeaseName")));
+    // `kubectl describe` finds the events of an object by its UID.
+    assert!(events.iter().all(|event| event.contains("InvalidLeaseName") && event.contains(r#""uid":"u""#)));
 }
 
 #[tokio::test(start_paused = true)]

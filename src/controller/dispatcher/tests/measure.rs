@@ -8,6 +8,7 @@ async fn only_the_leading_controller_reports_leases_and_their_terms() {
     let (metrics, registry) = ControllerMetrics::new();
     dispatcher.parts.metrics = metrics.clone();
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Candidate(key("b"), candidate("l")));
     let lease = LeaseKey::new("n", "l");
     dispatcher.handle(WatchEvent::Lease(lease.clone(), held_lease()));
     list_all(&mut dispatcher);
@@ -20,7 +21,7 @@ async fn only_the_leading_controller_reports_leases_and_their_terms() {
         dispatcher.measure();
         assert_eq!((leases(LeaseState::Held), leases(LeaseState::Unheld)), (held, 0), "leads: {leads}");
         assert_eq!(LeaseState::ALL.into_iter().map(leases).sum::<i64>(), held, "a standby would count it twice");
-        assert_eq!(metrics.candidates.get(), 1);
+        assert_eq!(metrics.candidates.get(), 2);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         assert_eq!(text.contains(r#"hustings_election_held{namespace="n",lease="l"} 1"#), leads, "{text}");
@@ -67,13 +68,16 @@ async fn the_oldest_gap_is_that_of_the_lease_that_has_been_free_the_longest() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_ping_is_compared_with_the_version_before_it() {
-    let mut dispatcher = dispatcher(true);
-    let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
-    for (version, ping_time, renew_time) in [(6, time(3), time(2)), (7, time(3), time(4))] {
-        let mut watched = candidate("l");
-        watched.record = CandidateRecord { resource_version: version, ping_time, renew_time, ..watched.record };
-        dispatcher.handle(WatchEvent::Candidate(key("a"), watched));
+async fn an_answer_to_a_ping_is_compared_with_the_version_before_it_and_counted_by_the_leader() {
+    for (leads, expected) in [(true, 1), (false, 0)] {
+        let mut dispatcher = dispatcher(leads);
+        let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
+        for (version, ping_time, renew_time) in [(6, time(3), time(2)), (7, time(3), time(4))] {
+            let mut watched = candidate("l");
+            watched.record = CandidateRecord { resource_version: version, ping_time, renew_time, ..watched.record };
+            dispatcher.handle(WatchEvent::Candidate(key("a"), watched));
+        }
+        let acks = dispatcher.parts.metrics.acks.get_or_create(&Kind::Hustings.label()).get();
+        assert_eq!(acks, expected, "leads: {leads}");
     }
-    assert_eq!(dispatcher.parts.metrics.acks.get_or_create(&Kind::Hustings.label()).get(), 1);
 }

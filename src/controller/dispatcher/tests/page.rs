@@ -111,6 +111,23 @@ async fn the_page_shows_what_a_decision_concludes() {
     assert!(!is_held(&mut dispatcher));
     dispatcher.decide(LeaseKey::new("n", "l"));
     assert!(is_held(&mut dispatcher));
+    for leads in [false, true] {
+        dispatcher.set_leading(leads);
+        let changed = std::mem::take(&mut dispatcher.publication.as_mut().unwrap().changed);
+        assert_eq!(changed.len(), 1, "a standby shows what another controller has recorded");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_shows_a_lease_whose_native_candidates_another_controller_elects() {
+    let (mut dispatcher, _elects_native) = with_native_candidate(false);
+    let page = dispatcher.publication.as_ref().unwrap().page.clone();
+    let lease = LeaseKey::new("n", "l");
+    dispatcher.handle(WatchEvent::Lease(lease.clone(), held_lease()));
+    list_all(&mut dispatcher);
+    dispatcher.decide(lease);
+    dispatcher.publish();
+    assert!(page.shown().0[0].contains(r#""state":"foreign""#), "{:?}", page.shown().0);
 }
 
 #[tokio::test(start_paused = true)]
