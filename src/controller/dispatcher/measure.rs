@@ -24,7 +24,7 @@ impl Dispatcher {
         // it has not decided gives no sample.
         let now = self.parts.clock.now();
         metrics.each_lease.replace(self.leases.values_mut().filter_map(|lease| lease.sample(now)));
-        let oldest = self.leases.values().filter_map(|lease| lease.unheld_since()).min().filter(|_| self.leads);
+        let oldest = self.leases.values().filter_map(|lease| lease.unheld_since()).min();
         metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
         let ineffective = self.leases.values().filter(|_| self.leads).flat_map(|lease| lease.ineffective_writes());
         self.writes.pass_with(warning(ineffective));
