@@ -170,6 +170,19 @@ async fn a_server_that_never_answers_gets_few_events_at_a_time_and_few_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_events_of_one_namespace_leave_room_for_those_of_another() {
+    let server = Server::default();
+    let (publisher, _) = server.start(Some(201));
+    for _ in 0..2 * QUEUE_LIMIT {
+        publisher.publish(&key(), "u", &on_hold());
+    }
+    publisher.publish(&LeaseKey::new("other", "l"), "u", &on_hold());
+    sleep(DELAY * 2).await;
+    let received = server.received();
+    assert!(received.iter().any(|event| event["regarding"]["namespace"] == "other"), "{} events", received.len());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_that_is_denied_is_counted() {
     let server = Server::default();
     let (publisher, metrics) = server.start(Some(403));
