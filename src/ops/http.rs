@@ -338,6 +338,29 @@ mod tests {
         tokio::time::timeout(HEADER_LIMIT, serving).await.expect("it ends").unwrap();
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_waits_for_an_answer_that_ends_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, asked, answered) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+        let answer = {
+            let (asked, answered) = (asked.clone(), answered.clone());
+            async move || {
+                asked.cancel();
+                tokio::time::sleep(END_LIMIT / 2).await;
+                answered.cancel();
+                "ok"
+            }
+        };
+        let serving = tokio::spawn(serve(listener, Router::new().route("/", axum::routing::get(answer)), stop.clone()));
+        let client = tokio::spawn(async move { ask(address, "GET / HTTP/1.1\r\n\r\n").await });
+        asked.cancelled().await;
+        stop.cancel();
+        serving.await.unwrap();
+        assert!(answered.is_cancelled());
+        assert!(client.await.unwrap().ends_with("\r\n\r\nok"));
+    }
+
     async fn serve_ok() -> SocketAddr {
         let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
         let address = listener.local_addr().unwrap();
