@@ -284,7 +284,7 @@ mod tests {
                 Some(if fails { failure.clone() } else { (200, json!({ "metadata": { "name": "p" } })) })
             });
             let label = PodLabel::read("leader=true").unwrap();
-            let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
+            let pod = OwnPod { name: "p".to_owned(), namespace: "shop".to_owned(), uid: None };
             let keeper = Keeper::start(cluster.leases, label, pod).await.unwrap();
             keeper.put_on();
             keeper.written.clone().wait_for(|written| *written == Some(true)).await.unwrap();
@@ -292,7 +292,9 @@ mod tests {
             let started = tokio::time::Instant::now();
             keeper.take_off().await;
             assert_eq!(started.elapsed().as_secs(), expected_seconds, "{failures} answers with {code}");
-            let bodies: Vec<_> = requests.lock().unwrap().iter().map(|sent| sent.body["metadata"].clone()).collect();
+            let requests = requests.lock().unwrap();
+            assert!(requests.iter().all(|sent| sent.path.starts_with("/api/v1/namespaces/shop/pods/p?")));
+            let bodies: Vec<_> = requests.iter().map(|sent| sent.body["metadata"].clone()).collect();
             let [off, on] = [Value::Null, json!("true")].map(|value| json!({ "labels": { "leader": value } }));
             assert_eq!([&bodies[0], &bodies[1], &bodies[2]], [&off, &on, &off]);
         }

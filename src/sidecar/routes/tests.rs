@@ -146,7 +146,7 @@ async fn streams_show_each_change_and_end_with_the_sidecar() {
 
 #[tokio::test]
 async fn streams_and_waits_are_limited_and_a_client_that_leaves_frees_its_place() {
-    let Served { router, .. } = served(&MemoryStore::new());
+    let Served { elector: _elector, router, .. } = served(&MemoryStore::new());
     let mut streams = Vec::new();
     for _ in 0..MOST_WAITING {
         streams.push(ask(&router, "/events").await);
@@ -158,5 +158,18 @@ async fn streams_and_waits_are_limited_and_a_client_that_leaves_frees_its_place(
         assert_eq!(json_of(refused).await, (503, expected), "{path}");
     }
     streams.pop();
+    assert_eq!(ask(&router, "/sse").await.status(), StatusCode::OK);
+
+    drop(streams);
+    let wait = |_| {
+        let router = router.clone();
+        tokio::spawn(async move { ask(&router, "/leader/wait").await })
+    };
+    let waits: Vec<_> = (0..MOST_WAITING).map(wait).collect();
+    tokio::time::sleep(DEFAULT_WAIT / 2).await;
+    assert_eq!(ask(&router, "/sse").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    for waited in waits {
+        waited.await.unwrap();
+    }
     assert_eq!(ask(&router, "/sse").await.status(), StatusCode::OK);
 }
