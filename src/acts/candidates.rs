@@ -330,8 +330,7 @@ async fn patch_candidate(
 
 /// Describes the exclusion that is on the candidate now, unless it has ended.
 fn stands(candidate: &ReadCandidate, wall: WireTime) -> Option<String> {
-    let text = match candidate.record.acts.exclude.as_ref()? {
-        Annotation::Valid(exclusion) if exclusion.until <= wall => return None,
+    let text = match candidate.record.acts.standing_exclusion(wall)? {
         Annotation::Valid(exclusion) => exclusion.to_string(),
         Annotation::Malformed(text) => text.clone(),
     };

@@ -179,10 +179,7 @@ pub(crate) fn rows(
 ) -> Vec<LeaseRow> {
     let mut by_lease: BTreeMap<(String, String), Vec<ReadCandidate>> = BTreeMap::new();
     for mut candidate in candidates {
-        // The controller leaves an exclusion that has ended on its candidate.
-        let exclude = candidate.record.acts.exclude.take();
-        candidate.record.acts.exclude =
-            exclude.filter(|exclude| exclude.valid().is_none_or(|exclusion| now.wall < exclusion.until));
+        candidate.record.acts.exclude = candidate.record.acts.standing_exclusion(now.wall).cloned();
         let (namespace, _) = key(&candidate.metadata);
         by_lease.entry((namespace, candidate.record.lease_name.clone())).or_default().push(candidate);
     }

@@ -128,7 +128,13 @@ impl<T> From<T> for Annotation<T> {
 impl CandidateActs {
     /// The exclusion that is in force at `wall`, by the clock of the caller.
     pub fn exclusion(&self, wall: WireTime) -> Option<&Exclusion> {
-        self.exclude.as_ref()?.valid().filter(|exclusion| wall < exclusion.until)
+        self.standing_exclusion(wall)?.valid()
+    }
+
+    /// The exclusion on the candidate, unless it has ended at `wall`, by the clock of the caller. The controller leaves
+    /// one that has ended. One that does not parse has no end.
+    pub fn standing_exclusion(&self, wall: WireTime) -> Option<&Annotation<Exclusion>> {
+        self.exclude.as_ref().filter(|exclude| exclude.valid().is_none_or(|exclusion| wall < exclusion.until))
     }
 }
 
