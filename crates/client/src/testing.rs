@@ -49,6 +49,8 @@
 mod hand_clock;
 #[cfg(test)]
 mod log;
+#[cfg(test)]
+mod nomination;
 
 use http::Uri;
 use hyper::rt::{Read, Write};
@@ -60,6 +62,8 @@ use tower::{BoxError, Service};
 pub(crate) use hand_clock::HandClock;
 #[cfg(test)]
 pub(crate) use log::Log;
+#[cfg(test)]
+pub(crate) use nomination::nomination;
 
 pub use crate::clock::tokio_clock::TokioClock;
 use crate::store::connections;

@@ -187,23 +187,12 @@ impl Store for MemoryStore {
 mod tests {
     use std::time::Duration;
 
-    use hustings_core::model::Nomination;
-
     use super::*;
+    use crate::testing::nomination;
 
     fn store() -> MemoryStore {
         let store = MemoryStore::new();
-        let nomination = Box::new(Nomination {
-            name: "a".to_owned(),
-            lease_name: "l".to_owned(),
-            binary_version: "1.0".to_owned(),
-            emulation_version: None,
-            strategy: None,
-            priority: None,
-            lease_duration_seconds: 15,
-            session: "s".to_owned(),
-            pod: None,
-        });
+        let nomination = nomination("a");
         let renew_time = store.clock.wall().after(Duration::from_hours(1));
         store.execute("n", &Request::CreateCandidate { nomination, renew_time }).unwrap();
         store

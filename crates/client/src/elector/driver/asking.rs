@@ -130,25 +130,11 @@ fn kind((verb, resource): RequestPurpose, failure: &Failure) -> Option<FailureCl
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::model::{Nomination, WireTime};
+    use hustings_core::model::WireTime;
     use kube::core::Status;
 
     use super::*;
-    use crate::testing::{Log, MemoryStore, TokioClock};
-
-    fn nomination() -> Box<Nomination> {
-        Box::new(Nomination {
-            name: "l".to_owned(),
-            lease_name: "l".to_owned(),
-            binary_version: "1.0".to_owned(),
-            emulation_version: None,
-            strategy: None,
-            priority: None,
-            lease_duration_seconds: 15,
-            session: "s".to_owned(),
-            pod: None,
-        })
-    }
+    use crate::testing::{Log, MemoryStore, TokioClock, nomination};
 
     #[test]
     fn only_a_rejection_by_rbac_is_reported_as_a_missing_right() {
@@ -261,7 +247,7 @@ mod tests {
             let logged = log.take();
             assert!(logged.starts_with(line) && logged.contains(r#"name="l""#), "{logged}");
         }
-        let request = Request::CreateCandidate { nomination: nomination(), renew_time: WireTime::from_micros(0) };
+        let request = Request::CreateCandidate { nomination: nomination("l"), renew_time: WireTime::from_micros(0) };
         asking.log(&request, &Failure::Missing);
         let logged = log.take();
         let line =

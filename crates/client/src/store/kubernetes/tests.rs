@@ -3,15 +3,14 @@
 mod missing;
 
 use http::Response;
-use hustings_core::model::{
-    CandidateKey, CandidatePatch, LeaseWrite, Nomination, Object, Outcome, Purpose, Set, WireTime,
-};
+use hustings_core::model::{CandidateKey, CandidatePatch, LeaseWrite, Object, Outcome, Purpose, Set, WireTime};
 use kube::client::Body;
 use serde_json::json;
 
 use super::*;
 use crate::clock::SystemClock;
 use crate::store::{candidate_of, lease_of};
+use crate::testing::nomination;
 use crate::work::gate::GateError;
 
 fn read() -> Request {
@@ -20,20 +19,6 @@ fn read() -> Request {
 
 fn create() -> Request {
     Request::create_lease("l")
-}
-
-fn nomination() -> Box<Nomination> {
-    Box::new(Nomination {
-        name: "c".to_owned(),
-        lease_name: "l".to_owned(),
-        binary_version: "1.0.0".to_owned(),
-        emulation_version: None,
-        strategy: None,
-        priority: None,
-        lease_duration_seconds: 15,
-        session: "s".to_owned(),
-        pod: None,
-    })
 }
 
 async fn answered(code: u16) -> Answer {
@@ -136,7 +121,7 @@ fn each_request_has_its_verb_path_field_manager_and_format() {
     const CANDIDATES: &str = "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates";
     let (candidate, current) = (CandidateKey::hustings("c"), LeaseRecord::default());
     let patch = |patch| Request::patch_candidate(candidate.clone(), "u", patch);
-    let nomination = nomination();
+    let nomination = nomination("c");
     let status = CandidatePatch::Status { status: Box::default(), since: [WireTime::default(); 3] };
     let merge = "application/merge-patch+json";
     for (request, expected) in [
@@ -241,7 +226,7 @@ fn a_deletion_that_a_finalizer_delays_leaves_the_object() {
 #[test]
 fn the_answers_to_a_creation_and_to_a_list_contain_candidates() {
     let candidate = json!({ "metadata": { "name": "c", "uid": "u" } });
-    let create = Request::CreateCandidate { nomination: nomination(), renew_time: WireTime::default() };
+    let create = Request::CreateCandidate { nomination: nomination("c"), renew_time: WireTime::default() };
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
     let items = json!({ "kind": "LeaseCandidateList", "metadata": {}, "items": [candidate] });
     let decoded =
