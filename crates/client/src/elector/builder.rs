@@ -34,7 +34,7 @@ pub struct ElectorBuilder<M = Undecided> {
 
 /// The settings that every mode has.
 struct Settings {
-    place: Storage,
+    storage: Storage,
     namespace: String,
     lease: String,
     identity: Option<String>,
@@ -100,9 +100,9 @@ impl Elections {
 }
 
 impl ElectorBuilder {
-    fn new(place: Storage, namespace: String, lease: String) -> Self {
+    fn new(storage: Storage, namespace: String, lease: String) -> Self {
         let settings = Settings {
-            place,
+            storage,
             namespace,
             lease,
             identity: None,

@@ -62,7 +62,7 @@ impl Settings {
         let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
         let has_candidate = matches!(mode, Chosen::Coordinated(_));
         let appended = |identity: String| {
-            let names_candidate = matches!(self.place, Storage::Shared(_)) && has_candidate && !identity.is_empty();
+            let names_candidate = matches!(self.storage, Storage::Shared(_)) && has_candidate && !identity.is_empty();
             if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
         };
         let identity = identity.map(appended);
@@ -116,7 +116,7 @@ impl Settings {
                 (ElectorMode::Coordinated, strategy, candidate.fallback, Key::default(), Some(nomination))
             }
         };
-        let store = match self.place {
+        let store = match self.storage {
             Storage::Given(store) => store,
             Storage::Shared(elections) => elections.store(Arc::clone(&self.clock), timing.request_timeout()),
             Storage::Cluster(client) => {
