@@ -7,7 +7,7 @@ use hustings_core::model::Outcome;
 use kube::core::Status;
 
 use crate::store::Failure;
-use crate::work::gate::{GateError, InvalidGate, gate_error};
+use crate::work::gate::{GateError, InvalidGate};
 use crate::{CampaignError, Fence, InvalidElector, InvalidTiming, Obstacle, SettingProblem};
 
 #[test]
@@ -97,9 +97,6 @@ fn an_error_of_the_gate_names_the_lease_and_the_outcome_of_the_write() {
             (error.to_string().as_str(), error.is_outcome_unknown(), error.is_retryable()),
             (text, is_unknown, is_retryable)
         );
-        let is_not_leading = matches!(error, GateError::NotLeading { .. });
-        let error = kube::Error::Service(error.into());
-        assert_eq!((gate_error(&error).is_some(), crate::gate::is_not_leading(&error)), (true, is_not_leading));
     }
     for (error, text) in [
         (

@@ -1,6 +1,7 @@
 //! The gate, with a server in this process, mostly under tokio's paused clock.
 
 mod service;
+mod upgrade;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
