@@ -8,16 +8,20 @@
 //! cargo run --example preference -- first canary local
 //! cargo run --example preference -- second stable remote
 //! kubectl patch configmap example-preference -p '{"data":{"default":"canary"}}'
+//! kubectl delete configmap example-preference
 //! ```
+//!
+//! Without the ConfigMap, there is no default revision, and local replicas still come before remote ones. For Istio's own
+//! default revision, use `hustings_client::follow_istio_key` instead of `follow_default`.
 
 use std::pin::pin;
 
 use anyhow::Context;
 use futures::TryStreamExt;
-use hustings_client::istio_key;
-use hustings_client::{Elector, lease_client};
+use hustings_client::{DefaultRevision, Elector, istio_key, lease_client};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config as WatchConfig, Event, watcher};
 use kube::{Api, Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -66,18 +70,28 @@ async fn main() -> anyhow::Result<()> {
 
 /// Publishes this replica's key whenever the default revision changes.
 async fn follow_default(client: Client, revision: String, is_local: bool, key: watch::Sender<Option<i64>>) {
-    let only = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
-    let config_maps = watcher(Api::<ConfigMap>::default_namespaced(client), only).default_backoff();
-    let mut config_maps = pin!(config_maps.applied_objects());
+    let only = WatchConfig::default().fields(&format!("metadata.name={NAME}"));
+    let mut events = pin!(watcher(Api::<ConfigMap>::default_namespaced(client), only).default_backoff());
+    let mut default = DefaultRevision::Unknown;
     loop {
-        match config_maps.try_next().await {
-            Ok(Some(config_map)) => {
-                let default = config_map.data.and_then(|data| data.get("default").cloned());
-                key.send_replace(istio_key(default.map(|default| default == revision), is_local));
-            }
+        match events.try_next().await {
+            Ok(Some(Event::Init)) => default = DefaultRevision::None,
+            Ok(Some(Event::InitApply(config_map))) => default = default_of(config_map),
+            Ok(Some(Event::InitDone)) => publish(&key, &default, &revision, is_local),
+            Ok(Some(Event::Apply(config_map))) => publish(&key, &default_of(config_map), &revision, is_local),
+            Ok(Some(Event::Delete(_))) => publish(&key, &DefaultRevision::None, &revision, is_local),
             Ok(None) => return,
             // The watch retries, and the last key stays.
             Err(error) => tracing::warn!(%error, "cannot see the default revision"),
         }
     }
+}
+
+fn default_of(config_map: ConfigMap) -> DefaultRevision {
+    let default = config_map.data.and_then(|mut data| data.remove("default"));
+    default.map_or(DefaultRevision::None, DefaultRevision::Revision)
+}
+
+fn publish(key: &watch::Sender<Option<i64>>, default: &DefaultRevision, revision: &str, is_local: bool) {
+    key.send_replace(istio_key(default, revision, is_local));
 }

@@ -81,7 +81,7 @@ mod leadership;
 mod watch;
 mod work;
 
-pub use elector::keys::{Key, istio_key, lease_of_group};
+pub use elector::keys::{DefaultRevision, Key, follow_istio_key, istio_key, lease_of_group};
 pub use elector::{
     Campaign, CampaignError, Coordinated, Direct, Elector, ElectorBuilder, InvalidElector, Mode, SettingProblem,
     Undecided, host_name,
@@ -112,6 +112,9 @@ mod guides {
 
     #[doc = include_str!("../../../docs/guides/preference.md")]
     mod preference {}
+
+    #[doc = include_str!("../../../docs/coming-from.md")]
+    mod coming_from {}
 
     #[doc = include_str!("../../../docs/fencing.md")]
     mod fencing {}

@@ -1,4 +1,4 @@
-//! Watches of one named object, or of all objects of a kind in one namespace.
+//! Watches of one named object, in a namespace or of a cluster, or of all objects of a kind in one namespace.
 //!
 //! A watch may lag behind, and may die silently; a listener polls when the watch has been silent. Each watch ends after
 //! a minute, so that an overloaded API server loses its watches soon.
@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use http::Request;
 use kube::client::Body;
-use kube::core::NamespaceResourceScope;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Error, Event, watcher};
@@ -44,14 +44,11 @@ const QUIET: Duration = Duration::from_mins(2);
 
 /// A kind that can be watched.
 pub(crate) trait Watched:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
 {
 }
 
-impl<K> Watched for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static
-{
-}
+impl<K> Watched for K where K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static {}
 
 /// The pauses after failures. Each pause is twice as long as the previous one, up to 5 s, minus a random part, so that
 /// replicas do not return together. Two minutes without a failure reset the pauses. An event does not reset them,
@@ -70,15 +67,33 @@ pub struct Pauses {
 struct LastFailure(Option<(String, Instant)>);
 
 /// Each observed version of the object, or `None` when it is found missing. Never ends.
-pub(crate) fn watch_object<K: Watched>(
+pub(crate) fn watch_object<K: Watched + Resource<Scope = NamespaceResourceScope>>(
     client: Client,
     namespace: &str,
     name: &str,
     seed: u64,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
-    let config = watch_config().fields(&format!("metadata.name={name}"));
+    let objects = Api::namespaced(paced(named(client), namespace), namespace);
+    versions(watch(objects, config_of(name), format!("{namespace}/{name}"), seed))
+}
+
+/// Each observed version of the object that belongs to no namespace, or `None` when it is found missing. Never ends.
+pub(crate) fn watch_cluster_object<K: Watched + Resource<Scope = ClusterResourceScope>>(
+    client: Client,
+    name: &str,
+) -> impl Stream<Item = Option<K>> + Send + use<K> {
+    let namespace = client.default_namespace().to_owned();
+    let objects = Api::all(paced(named(client), &namespace));
+    versions(watch(objects, config_of(name), name.to_owned(), rand::make_rng::<StdRng>().next_u64()))
+}
+
+fn config_of(name: &str) -> Config {
+    watch_config().fields(&format!("metadata.name={name}"))
+}
+
+fn versions<K: Watched>(events: impl Stream<Item = Event<K>> + Send) -> impl Stream<Item = Option<K>> + Send {
     let mut listed = false;
-    watch(client, namespace, config, format!("{namespace}/{name}"), seed).filter_map(move |event| {
+    events.filter_map(move |event| {
         ready(match event {
             Event::Init => {
                 listed = false;
@@ -96,12 +111,13 @@ pub(crate) fn watch_object<K: Watched>(
 }
 
 /// The events of all objects of a kind in a namespace. Never ends.
-pub(crate) fn watch_namespace<K: Watched>(
+pub(crate) fn watch_namespace<K: Watched + Resource<Scope = NamespaceResourceScope>>(
     client: Client,
     namespace: &str,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
     let seed = rand::make_rng::<StdRng>().next_u64();
-    watch(client, namespace, watch_config(), format!("namespace {namespace}"), seed)
+    let objects = Api::namespaced(paced(named(client), namespace), namespace);
+    watch(objects, watch_config(), format!("namespace {namespace}"), seed)
 }
 
 /// Returns the configuration of every watch: its length and the page size of its lists. The caller may add a selector.
@@ -110,23 +126,22 @@ pub fn watch_config() -> Config {
 }
 
 fn watch<K: Watched>(
-    client: Client,
-    namespace: &str,
+    objects: Api<K>,
     config: Config,
     what: String,
     seed: u64,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
-    let objects = Api::<K>::namespaced(paced(named(client), namespace), namespace);
     // A streamed list needs one request instead of two. Servers without the feature gate WatchList need the second
     // watcher.
+    let namespace = objects.namespace().map(str::to_owned);
     let streamed = watcher(objects.clone(), config.clone().streaming_lists());
     let events = streamed.take_while(|event| ready(!refuses_to_stream(event))).chain(watcher(objects, config));
     let pauses = Pauses::new(SHORTEST_PAUSE, StdRng::seed_from_u64(seed));
     let resource = format!("{}.{}", K::plural(&()), K::group(&()));
-    let namespace = namespace.to_owned();
     let mut last_failure = LastFailure::default();
     events.backoff(pauses).filter_map(move |event| {
-        ready(event.inspect_err(|error| last_failure.log(reason(error, &resource, &namespace), &resource, &what)).ok())
+        let namespace = namespace.as_deref();
+        ready(event.inspect_err(|error| last_failure.log(reason(error, &resource, namespace), &resource, &what)).ok())
     })
 }
 
@@ -160,7 +175,7 @@ fn refuses_to_stream<T>(event: &Result<T, Error>) -> bool {
 }
 
 /// Why a watch failed, and its remedy.
-fn reason(error: &Error, resource: &str, namespace: &str) -> String {
+fn reason(error: &Error, resource: &str, namespace: Option<&str>) -> String {
     let (verb, status) = match error {
         Error::InitialListFailed(kube::Error::Api(status)) => ("list", status),
         Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchError(status) => ("watch", status),

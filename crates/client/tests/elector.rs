@@ -12,6 +12,7 @@ mod elector {
     mod elections;
     mod events;
     mod forged;
+    mod istio;
     mod objects;
     mod owners;
     mod panics;

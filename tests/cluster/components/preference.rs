@@ -1,12 +1,12 @@
 //! `examples/preference.rs`: the replica of the default revision takes over from a live one, also when the default changes
-//! at run time.
+//! at run time. Without a default revision, the local replica does.
 
 use std::process::Command;
 
 use hustings_controlplane::{Process, shared};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::example::example;
@@ -37,8 +37,16 @@ async fn the_replica_of_the_default_revision_takes_over_and_the_one_before_has_s
     config_maps.patch("example-preference", &PatchParams::default(), &Patch::Merge(changed)).await.unwrap();
     says(&canary, "leading", 2).await;
     says(&stable, "stopping", 1).await;
-    assert!(canary.stop().await.unwrap().success());
+
+    // Without a default revision, the local replica still comes first.
+    let changed = json!({"data": {"default": "stable"}});
+    config_maps.patch("example-preference", &PatchParams::default(), &Patch::Merge(changed)).await.unwrap();
     says(&stable, "leading", 2).await;
+    config_maps.delete("example-preference", &DeleteParams::default()).await.unwrap();
+    says(&canary, "leading", 3).await;
+    says(&stable, "stopping", 2).await;
+    assert!(canary.stop().await.unwrap().success());
+    says(&stable, "leading", 3).await;
 }
 
 /// Waits until the process has printed `word` this many times.

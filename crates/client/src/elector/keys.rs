@@ -9,6 +9,10 @@ use tokio::sync::watch;
 
 use crate::leadership::latest;
 
+mod istio;
+
+pub use istio::{DefaultRevision, follow_istio_key, istio_key};
+
 /// The group of replicas that name no group; see [`lease_of_group`].
 const DEFAULT_GROUP: &str = "default";
 
@@ -24,22 +28,6 @@ pub struct Key(KeySource);
 enum KeySource {
     Constant(Option<i64>),
     Watched(watch::Receiver<Option<i64>>),
-}
-
-/// Returns the key for Istio's order: a replica of the default revision ranks above every other replica; otherwise a
-/// local control plane ranks above a remote one. Returns `None` while the default revision is unknown, so that a
-/// replica that has just started does not ask a holder to hand over.
-///
-/// ```
-/// use hustings_client::istio_key;
-///
-/// let worst_default = istio_key(Some(true), false);
-/// let best_other = istio_key(Some(false), true);
-/// assert!(worst_default > best_other && best_other > istio_key(Some(false), false));
-/// assert_eq!(istio_key(None, true), None);
-/// ```
-pub fn istio_key(is_default_revision: Option<bool>, is_local: bool) -> Option<i64> {
-    is_default_revision.map(|is_default| i64::from(is_default) * 2 + i64::from(is_local))
 }
 
 /// Returns the name of the Lease of a group of replicas that elects its own leader, such as a revision: `NAME-GROUP`.
@@ -116,11 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_revision_ranks_above_a_local_control_plane() {
-        let keys = [(false, false), (false, true), (true, false), (true, true)];
-        let keys = keys.map(|(is_default, is_local)| istio_key(Some(is_default), is_local));
-        assert_eq!(keys, [Some(0), Some(1), Some(2), Some(3)]);
-        assert_eq!(istio_key(None, true), None);
+    fn a_key_that_is_unknown_or_constant_stays() {
         assert_eq!((Key::from(Some(3)).current(), Key::from(None).current()), (Some(3), None));
     }
 

@@ -112,9 +112,12 @@ pub(crate) fn lacks_right(status: &Status) -> bool {
     status.is_forbidden() && status.message.contains("\" cannot ")
 }
 
-/// The remedy for [a missing permission](lacks_right).
-pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: &str) -> String {
-    format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
+/// The remedy for [a missing permission](lacks_right). An object without a namespace belongs to the cluster.
+pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}"),
+        None => format!("not allowed: grant the verb {verb} on {resource} in a ClusterRole"),
+    }
 }
 
 /// Whether the rejection is temporary: the server asks for a pause, or the provider of credentials failed. The server

@@ -350,11 +350,11 @@ fn a_failed_watch_is_reported_with_its_remedy() {
         ),
         (Error::NoResourceVersion, Error::NoResourceVersion.to_string()),
     ] {
-        assert_eq!(reason(&error, "leases.coordination.k8s.io", "n"), expected);
+        assert_eq!(reason(&error, "leases.coordination.k8s.io", Some("n")), expected);
     }
     let missing = || Error::InitialListFailed(kube::Error::Api(status(404, "404 page not found")));
-    assert_eq!(reason(&missing(), "leases.coordination.k8s.io", "n"), "404 page not found (404)");
-    let without_crd = reason(&missing(), "leasecandidates.hustings.io", "n");
+    assert_eq!(reason(&missing(), "leases.coordination.k8s.io", Some("n")), "404 page not found (404)");
+    let without_crd = reason(&missing(), "leasecandidates.hustings.io", Some("n"));
     assert!(without_crd.contains("CRD is not installed") && without_crd.contains("hustings crds"), "{without_crd}");
 }
 

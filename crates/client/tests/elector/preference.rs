@@ -4,21 +4,19 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use hustings_client::istio_key;
 use hustings_client::{Campaign, Durations};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::stage::{LONG, SHORT, Stage, eventually, leads, patiently};
 
-const DEFAULT_LOCAL: Option<i64> = Some(3);
-const OTHER_LOCAL: Option<i64> = Some(1);
+const HIGH: Option<i64> = Some(3);
+const LOW: Option<i64> = Some(1);
 
 #[tokio::test]
 async fn a_higher_key_takes_over_from_a_live_holder_whose_work_has_stopped() -> Result<()> {
     let stage = Stage::with_open_lease("key-higher").await?;
-    assert_eq!((istio_key(Some(true), true), istio_key(Some(false), true)), (DEFAULT_LOCAL, OTHER_LOCAL));
-    let elector = stage.elector("other")?.direct().key(OTHER_LOCAL).build()?;
+    let elector = stage.elector("other")?.direct().key(LOW).build()?;
     let other = elector.leadership();
     let stopped = watch::Sender::new(None);
     let works = stopped.clone();
@@ -32,14 +30,14 @@ async fn a_higher_key_takes_over_from_a_live_holder_whose_work_has_stopped() -> 
     }));
     let first = leads(&other).await?;
 
-    let default = stage.elector("default")?.direct().key(DEFAULT_LOCAL).build()?.start();
+    let default = stage.elector("default")?.direct().key(HIGH).build()?.start();
     // Long before the lease, which lasts 300 s, could expire.
     let second = leads(&default.leadership()).await?;
     assert!(stopped.borrow().is_some(), "its work had stopped before");
     assert!(!other.is_leader());
     assert!(second.token > first.token);
     assert_eq!(second.number, first.number + 1, "by one hand-over");
-    let lease = stage.lease_where("the new holder shows its key", |lease| lease.record.key == DEFAULT_LOCAL).await?;
+    let lease = stage.lease_where("the new holder shows its key", |lease| lease.record.key == HIGH).await?;
     assert_eq!((lease.record.holder.as_deref(), lease.record.preferred_holder), (Some("default"), None));
 
     patiently("the default stops", default.stop()).await??;

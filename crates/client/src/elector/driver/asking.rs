@@ -64,7 +64,7 @@ impl Asking {
         let is_due = |kind: &FailureClass| self.failures.is_due((verb, resource), *kind, self.clock.now());
         match kind((verb, resource), failure).filter(is_due) {
             Some(FailureClass::Forbidden) => {
-                tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace));
+                tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, Some(namespace)));
             }
             Some(FailureClass::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
             Some(FailureClass::NothingToCreateIn) if resource == CANDIDATES => {
