@@ -1,5 +1,6 @@
 //! The common part of all commands that stand for a Lease: the configuration, the cluster and the elector.
 
+mod preference;
 pub(crate) mod range;
 pub(crate) mod snapshot;
 pub(crate) mod succession;
@@ -11,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
+
+pub use preference::{KeyFile, Preference};
 
 /// The configuration of a replica that stands for a Lease.
 #[derive(Clone, Debug)]
@@ -31,7 +34,7 @@ pub struct Candidacy {
     /// Whether to stand without a controller.
     pub direct: bool,
     /// The preference of this replica, with `direct`.
-    pub key: Option<i64>,
+    pub key: Preference,
     /// Whether the candidates elect among themselves while no controller does.
     pub fallback: bool,
     /// Whether there is an election; without one, this replica leads from its start.
@@ -62,8 +65,10 @@ impl Candidacy {
     /// Connects `command` to its cluster. Without an election it needs none.
     ///
     /// # Errors
-    /// Fails if the cluster configuration cannot be loaded.
+    /// Fails if the cluster configuration cannot be loaded, or if the file with the key is missing or wrong.
     pub async fn connect(&self, access: &Access, command: &str) -> anyhow::Result<Connection> {
+        // A later elector of this process must not fail because of the file.
+        self.key.key()?;
         if self.leader_elect {
             return Ok(Connection::Cluster(Box::new(Cluster::connect(access, command).await?)));
         }
@@ -106,7 +111,7 @@ impl Candidacy {
                 let builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
                 set(builder, self.priority, ElectorBuilder::priority).build()
             }
-            _ => set(builder.direct(), self.key, ElectorBuilder::key::<i64>).build(),
+            _ => builder.direct().key(self.key.key()?).build(),
         };
         let hint = "pass --identity and --namespace, or run in a pod";
         elector.map_err(|invalid| Hinted::new(invalid.to_string(), hint))
@@ -143,7 +148,7 @@ mod tests {
             strategy: None,
             priority: None,
             direct,
-            key: None,
+            key: Preference::None,
             fallback,
             leader_elect,
             keep_on_stop: false,
@@ -188,7 +193,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_direct_replica_has_its_identity_and_key_and_no_candidate() {
         let store = MemoryStore::new();
-        let described = Candidacy { identity: Some("b".to_owned()), key: Some(7), ..candidacy(true, true, true) };
+        let described =
+            Candidacy { identity: Some("b".to_owned()), key: Preference::Number(7), ..candidacy(true, true, true) };
         let builder = described.builder(&Connection::Memory(store.clone()), &CancellationToken::new());
         let campaign = described.build(builder).unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();

@@ -1,5 +1,6 @@
 //! The flags of every command that stands for a Lease.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -8,7 +9,7 @@ use hustings_core::model::{Strategy, Version};
 use super::Mistakes;
 use super::parsers::{object_name, value, whole_seconds};
 use super::timing::timing;
-use crate::candidacy::Candidacy;
+use crate::candidacy::{Candidacy, KeyFile, Preference};
 use crate::duration;
 
 /// The longest name of an object, in bytes.
@@ -42,6 +43,10 @@ pub struct CandidacyFlags {
     /// With --direct, the preference of this replica, any integer; it asks a live holder with a lower one to hand over
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(key))]
     pub key: Option<i64>,
+    /// With --direct, a file that contains the preference of this replica as one whole number; a change takes effect
+    /// within seconds
+    #[arg(long, value_name = "PATH")]
+    pub key_file: Option<PathBuf>,
     /// Elect together with the other candidates while no controller runs; no effect with --direct
     #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
     pub fallback: bool,
@@ -79,6 +84,9 @@ impl CandidacyFlags {
         } else {
             self.check_candidate(mistakes);
         }
+        if self.key.is_some() && self.key_file.is_some() {
+            mistakes.add("--key-file", "cannot be used with --key: remove one of the two flags");
+        }
         let timing = timing("", self.lease_duration, self.renew_deadline, self.retry_period, mistakes);
         Some(Candidacy {
             lease: self.lease,
@@ -88,7 +96,11 @@ impl CandidacyFlags {
             strategy: self.strategy,
             priority: self.priority,
             direct: self.direct,
-            key: self.key,
+            key: match (self.key, self.key_file) {
+                (Some(key), _) => Preference::Number(key),
+                (None, Some(path)) => Preference::File(KeyFile::new(path)),
+                (None, None) => Preference::None,
+            },
             fallback: self.fallback,
             leader_elect: self.leader_elect,
             keep_on_stop: self.keep_on_stop,
@@ -110,8 +122,10 @@ impl CandidacyFlags {
         if let Some(Err(reason)) = self.identity.as_deref().map(object_name) {
             mistakes.add("--identity", reason);
         }
-        if self.key.is_some() {
-            mistakes.add("--key", "applies only with --direct: use --priority instead");
+        for (flag, is_given) in [("--key", self.key.is_some()), ("--key-file", self.key_file.is_some())] {
+            if is_given {
+                mistakes.add(flag, "applies only with --direct: use --priority instead");
+            }
         }
         let is_described = self.candidate_flags().iter().any(|(_, is_given)| *is_given);
         if self.binary_version.is_none() && (self.leader_elect || is_described) {
@@ -196,7 +210,8 @@ mod tests {
     fn each_flag_reaches_the_candidacy() {
         let plain = read(&["--binary-version=1.2"]).unwrap();
         assert!(plain.leader_elect && plain.fallback && !plain.direct && !plain.keep_on_stop, "{plain:?}");
-        assert_eq!((plain.timing, plain.priority, plain.key), (hustings_client::Timing::default(), None, None));
+        assert_eq!((plain.timing, plain.priority), (hustings_client::Timing::default(), None));
+        assert!(matches!(plain.key, Preference::None));
         let all = read(&[
             "--identity=a",
             "--binary-version=v1.2.3",
@@ -216,7 +231,8 @@ mod tests {
         assert_eq!((all.priority, all.fallback, all.keep_on_stop), (Some(0), false, true));
         let durations = [all.timing.lease_duration(), all.timing.renew_deadline(), all.timing.retry_period()];
         assert_eq!(durations, [30, 20, 3].map(Duration::from_secs));
-        assert_eq!(read(&["--direct", "--key", "-3"]).unwrap().key, Some(-3));
+        assert!(matches!(read(&["--direct", "--key", "-3"]).unwrap().key, Preference::Number(-3)));
+        assert!(matches!(read(&["--direct", "--key-file=/key"]).unwrap().key, Preference::File(_)));
     }
 
     #[test]
@@ -233,6 +249,8 @@ mod tests {
             (&["--binary-version=1.2", "--priority=2147483647"], true),
             (&["--binary-version=1.2", "--priority=2147483648"], false),
             (&["--direct", "--key=9223372036854775807"], true),
+            (&["--direct", "--key=1", "--key-file=/key"], false),
+            (&["--binary-version=1.2", "--key-file=/key"], false),
             (&["--leader-elect=false"], true),
             (&["--leader-elect=false", "--priority=1"], false),
             (&[], false),

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::common::{Endpoints, Sidecar};
 use crate::access::Access;
-use crate::candidacy::{Candidacy, Connection};
+use crate::candidacy::{Candidacy, Connection, Preference};
 use crate::ops::health::Health;
 use crate::ops::http::Socket;
 use crate::ops::metrics::registry;
@@ -28,7 +28,7 @@ pub(super) fn candidacy() -> Candidacy {
         strategy: None,
         priority: None,
         direct: true,
-        key: None,
+        key: Preference::None,
         fallback: true,
         leader_elect: true,
         keep_on_stop: false,

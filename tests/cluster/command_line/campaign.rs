@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use super::said;
-use crate::replica::{Replica, assert_one_at_a_time, campaign, hustings, lease, token};
+use crate::replica::{Replica, assert_one_at_a_time, campaign, hustings, lease, token, until};
 
 /// A replica in direct mode needs only a Lease.
 const DIRECT: [&str; 4] = ["--direct", "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=300ms"];
@@ -57,6 +57,42 @@ async fn each_change_is_a_complete_json_line_and_stopped_precedes_the_release() 
 }
 
 #[tokio::test]
+async fn a_key_file_that_changes_moves_the_lease_and_a_bad_one_does_not() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("key-file").await.unwrap();
+    let folder = plane.folder().join(&namespace);
+    std::fs::create_dir(&folder).unwrap();
+    let start = |name: &str, key: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, key).unwrap();
+        let flags = [&DIRECT[..], &["--key-file", path.to_str().unwrap()]].concat();
+        let command = campaign(&plane.kubeconfig(), &namespace, "work", name, &flags);
+        (path, Replica::start(&plane, &namespace, name, command))
+    };
+    let (first_key, first) = start("first", "5\n");
+    first.says("leading", 0).await;
+    let (second_key, second) = start("second", "");
+    second.says("observed", 0).await;
+    std::fs::write(&second_key, "7\n").unwrap();
+    second.says("leading", 0).await;
+    // The file is bad, then gone: its last key stays in force.
+    std::fs::write(&second_key, "high").unwrap();
+    let logs = async |text: &'static str| {
+        until(text, || second.log(), async || second.log().contains(text).then_some(())).await;
+    };
+    logs("contains \\\"high\\\", which is not a whole number").await;
+    std::fs::remove_file(&second_key).unwrap();
+    logs("No such file or directory").await;
+    std::fs::write(&first_key, "6").unwrap();
+    let taken = async || first.log().contains("the key has changed").then_some(());
+    until("the first has a new key", || first.log(), taken).await;
+    assert!(second.leads(), "{}", second.log());
+    std::fs::write(&first_key, "8").unwrap();
+    first.says("leading", 1).await;
+    assert_one_at_a_time(&[&first, &second], &[]);
+}
+
+#[tokio::test]
 async fn stop_may_leave_the_lease_to_expire() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("kept").await.unwrap();
@@ -82,7 +118,7 @@ async fn the_text_format_prints_sentences() {
         .arg("--kubeconfig")
         .arg(plane.kubeconfig());
     let one = Replica::start(&plane, &namespace, "one", command);
-    crate::replica::until("it leads", || one.log(), async || one.log().contains("leads, term").then_some(())).await;
+    until("it leads", || one.log(), async || one.log().contains("leads, term").then_some(())).await;
     assert!(one.process.stop().await.unwrap().success());
     let log = one.log();
     let sentences: Vec<_> = log.lines().map(|line| line.split_once("Z  ").unwrap().1).collect();
@@ -154,7 +190,7 @@ async fn closed_terminal_stops_it_gracefully_except_under_nohup() {
     let renewed = async || lease(&plane, &namespace, "work").await["spec"]["renewTime"].clone();
     let before = renewed().await;
     two.process.signal(Signal::HUP).unwrap();
-    crate::replica::until("it renews", || two.log(), async || (renewed().await != before).then_some(())).await;
+    until("it renews", || two.log(), async || (renewed().await != before).then_some(())).await;
     assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "two", "{}", two.log());
 }
 
@@ -164,7 +200,7 @@ async fn missing_namespace_is_reported_once() {
     let flags = [&DIRECT[..], &["--log-level=hustings_client=debug"]].concat();
     let one = Replica::start(&plane, "nowhere", "one", campaign(&plane.kubeconfig(), "nowhere", "work", "one", &flags));
     let tried = async || (one.log().matches("verb=\"create\"").count() > 2).then_some(());
-    crate::replica::until("it tries again and again", || one.log(), tried).await;
+    until("it tries again and again", || one.log(), tried).await;
     let reports = one.log().matches("cannot create: there is no such namespace").count();
     assert_eq!(reports, 1, "{}", one.log());
     assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
@@ -228,8 +264,7 @@ async fn second_process_of_one_identity_waits_and_reports_why() {
     first.says("leading", 0).await;
     let second = start("second");
     let reason = "another process holds the Lease under this identity";
-    crate::replica::until("it reports why", || second.log(), async || second.log().contains(reason).then_some(()))
-        .await;
+    until("it reports why", || second.log(), async || second.log().contains(reason).then_some(())).await;
     assert!(first.process.stop().await.unwrap().success(), "{}", first.log());
     second.says("leading", 0).await;
     assert_one_at_a_time(&[&first, &second], &[]);
@@ -250,7 +285,7 @@ async fn candidate_of_another_lease_is_an_error_that_names_the_flag_for_the_iden
         let output = plane.kubectl(["get", "lcand", "one", "--namespace", &namespace]).await.unwrap();
         output.status.success().then_some(())
     };
-    crate::replica::until("the candidate stands", || first.log(), stands).await;
+    until("the candidate stands", || first.log(), stands).await;
     let second = start("second");
     let error = second.says("error", 0).await;
     assert_eq!(
