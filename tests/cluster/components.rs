@@ -1,6 +1,7 @@
 //! Components as their authors write and run them. These are the examples, replicas that lose their API server or
 //! restart, and groups with replicas that still use client-go.
 
+mod another_cluster;
 mod away;
 mod example;
 mod fallback;
