@@ -3,6 +3,7 @@
 //! Debian's package `prometheus` provides the programs. Without them, the test skips itself and prints the reason.
 
 mod prometheus;
+mod relabelling;
 
 use std::time::Duration;
 
