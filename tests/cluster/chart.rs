@@ -1,10 +1,12 @@
 //! The chart renders the committed files, rejects invalid values, is accepted by a real API server, and leaves behind
 //! what its README lists. The binary needs no other file, since the image has none.
 
+mod accepted;
 mod admission;
 mod deploy;
 mod image;
 mod install;
+mod network;
 mod overload;
 mod pod;
 mod privileges;

@@ -61,7 +61,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "hustings.probe" -}}
-httpGet: {path: {{ .path }}, port: admin}
+httpGet: {path: {{ .path }}, port: admin{{ with .host }}, host: {{ trimAll "[]" . | quote }}{{ end }}}
 {{ toYaml (omit .probe "enabled") }}
 {{- end }}
 
@@ -85,6 +85,55 @@ httpGet: {path: {{ .path }}, port: admin}
 {{- /* The section of the runbook on an alert. */}}
 {{- define "hustings.runbook" -}}
 {{- with (index . 0).Values.prometheusRule.runbook }}runbook_url: {{ printf "%s%s" . (index $ 1 | lower) | quote }}{{ end }}
+{{- end }}
+
+{{- /* The controllers. Without the Deployment, nobody uses its ServiceAccount. */}}
+{{- define "hustings.subjects" -}}
+{{- $account := dict "kind" "ServiceAccount" "name" (include "hustings.serviceAccount" .) "namespace" .Release.Namespace }}
+{{- toYaml (concat (.Values.deployment.enabled | ternary (list $account) list) (.Values.extraSubjects | default list)) }}
+{{- end }}
+
+{{- /* The flags of extraArgs and the variables of extraEnv that are flags, as an object from the names of flags to their
+values, each after "=". A flag without a value is empty. */}}
+{{- define "hustings.extraFlags" -}}
+{{- $flags := dict }}
+{{- range .Values.extraEnv }}
+{{- if and (hasPrefix "HUSTINGS_" .name) (hasKey . "value") }}
+{{- $_ := set $flags (.name | trimPrefix "HUSTINGS_" | lower | replace "_" "-") (printf "=%v" .value) }}
+{{- end }}
+{{- end }}
+{{- range .Values.extraArgs }}
+{{- $name := regexFind "^--[^=]*" . }}
+{{- $_ := set $flags (trimPrefix "--" $name) (trimPrefix $name .) }}
+{{- end }}
+{{- toJson $flags }}
+{{- end }}
+
+{{- /* The namespace of the controllers' own Lease. */}}
+{{- define "hustings.leaseNamespace" -}}
+{{- $flags := include "hustings.extraFlags" . | fromJson }}
+{{- $extra := get $flags "leader-elect-resource-namespace" | trimPrefix "=" | trim }}
+{{- .Values.leaderElection.namespace | default $extra | default .Release.Namespace }}
+{{- end }}
+
+{{- /* Whether the controller looks names up. By default the address of the API server is an IP address of the environment. A
+kubeconfig file may name a host. A variable names a host if its value is not empty and has no IP address as its host. */}}
+{{- define "hustings.usesDns" -}}
+{{- $dns := .Values.networkPolicy.dns }}
+{{- $uses := hasKey (include "hustings.extraFlags" . | fromJson) "kubeconfig" }}
+{{- range .Values.extraEnv }}
+{{- $value := toString (.value | default "") }}
+{{- $names := regexMatch "^(KUBERNETES_SERVICE_HOST|(?i:https?_proxy|all_proxy)|OTEL_EXPORTER_OTLP_(TRACES_)?ENDPOINT)$" .name }}
+{{- $isAddress := regexMatch "^([a-z0-9]+://)?([^@/]*@)?(localhost|[0-9.]+|\\[[0-9a-fA-F:.]+\\]|[0-9a-fA-F]*:[0-9a-fA-F:.]*)(:[0-9]+)?(/.*)?$" $value }}
+{{- $isUnknown := hasKey . "valueFrom" }}
+{{- $uses = or $uses (eq .name "KUBECONFIG") (and $names (or $isUnknown (and $value (not $isAddress)))) }}
+{{- end }}
+{{- if or (eq $dns "always") (and (eq $dns "auto") $uses) }}true{{ end }}
+{{- end }}
+
+{{- /* The namespaces with traffic of elections. */}}
+{{- define "hustings.electionNamespaces" -}}
+{{- concat (.Values.watchNamespaces | default list) (list .Release.Namespace (include "hustings.leaseNamespace" .)) | uniq | toJson }}
 {{- end }}
 
 {{- /* The permissions of the controller, in the whole cluster or in each watched namespace. */}}

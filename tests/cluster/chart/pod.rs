@@ -9,7 +9,11 @@ use std::{
 };
 
 use hustings_controlplane::{ControlPlane, Process};
-use k8s_openapi::api::core::v1::{Container, Probe};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Container, Probe},
+};
+use kube::Api;
 
 use super::{
     image::{Root, image},
@@ -33,7 +37,16 @@ async fn controller_of_other_namespaces_than_its_own_becomes_ready_and_stops_whe
     becomes_ready_and_stops(&[r#"watchNamespaces=["default"]"#]).await;
 }
 
-async fn becomes_ready_and_stops(values: &[&str]) {
+/// The own Lease is neither in the namespace of the release nor in one that the controller watches.
+#[tokio::test]
+async fn controller_with_its_own_lease_in_another_namespace_becomes_ready_and_stops_when_asked() {
+    let others = [r#"watchNamespaces=["default"]"#, r#"leaderElection.namespace="kube-public""#];
+    let plane = becomes_ready_and_stops(&others).await;
+    let lease = Api::<Lease>::namespaced(plane.admin(), "kube-public").get("hustings-controller").await.unwrap();
+    assert_eq!(lease.spec.unwrap().lease_transitions, Some(1));
+}
+
+async fn becomes_ready_and_stops(values: &[&str]) -> ControlPlane {
     let plane = ControlPlane::builder().start().await.unwrap();
     let namespace = plane.create_namespace("hustings").await.unwrap();
     let release = Release::new(&plane, &namespace, "hustings");
@@ -54,6 +67,8 @@ async fn becomes_ready_and_stops(values: &[&str]) {
     )
     .await;
     assert!(pod.process.stop().await.unwrap().success(), "{}", pod.log());
+    drop(pod);
+    plane
 }
 
 /// One Pod of a release. Dropping this value kills it.

@@ -9,10 +9,15 @@ use hustings_controlplane::Tool;
 
 use super::{HELMS, assert_committed, read, run_helm, succeed};
 
+const SYSTEM: &str = "hustings-system";
+
 /// The container of the controller, among the lines of the rendered chart.
 const CONTAINER: &str = "Deployment hustings-system/hustings spec.template.spec.containers.0";
 
-const CASES: [&str; 3] = ["default", "namespaced", "everything"];
+const CASES: [&str; 4] = ["default", "namespaced", "everything", "control-plane"];
+
+/// Values that the case `everything` leaves at their defaults, since they exclude others.
+const EXCLUDED: [&str; 4] = ["podMonitor.enabled", "deployment.enabled", "hostNetwork", "adminHost"];
 
 /// Values that are Kubernetes maps, which the chart copies as a whole.
 const WHOLE: [&str; 3] = ["resources", "podSecurityContext", "containerSecurityContext"];
@@ -23,7 +28,7 @@ fn chart_lints_and_renders_what_is_committed_with_either_version_of_helm() {
         let values = format!("tests/testdata/chart/values-{case}.yaml");
         let rendered = HELMS.map(|helm| {
             succeed(&run_helm(helm, &["lint", "--strict", "charts/hustings", "--values", &values]));
-            render_with(helm, &["--values", &values])
+            render_with(helm, SYSTEM, &["--values", &values])
         });
         let golden = format!("tests/testdata/chart/{case}.golden.yaml");
         assert_committed(&golden, &rendered[0]);
@@ -37,8 +42,8 @@ fn case_everything_differs_from_the_default_in_every_value() {
     let default = leaves(&yaml(&read("charts/hustings/values.yaml")));
     let everything = leaves(&yaml(&read("tests/testdata/chart/values-everything.yaml")));
     for (path, value) in default {
-        if path == "podMonitor.enabled" {
-            continue; // The chart renders one monitor at most.
+        if EXCLUDED.contains(&path.as_str()) {
+            continue;
         }
         let other = everything.iter().filter(|(other, _)| **other == path || other.starts_with(&format!("{path}.")));
         assert!(other.clone().count() > 0, "{path} is not set");
@@ -244,12 +249,12 @@ fn rendered_crd(arguments: &[&str]) -> Option<Value> {
     documents(&render(arguments)).into_iter().find(|object| object["kind"] == "CustomResourceDefinition")
 }
 
-fn render(arguments: &[&str]) -> String {
-    render_with(Tool::Helm, arguments)
+pub(super) fn render(arguments: &[&str]) -> String {
+    render_with(Tool::Helm, SYSTEM, arguments)
 }
 
-fn render_with(helm: Tool, arguments: &[&str]) -> String {
-    let template = ["template", "hustings", "charts/hustings", "--namespace", "hustings-system"];
+pub(super) fn render_with(helm: Tool, namespace: &str, arguments: &[&str]) -> String {
+    let template = ["template", "hustings", "charts/hustings", "--namespace", namespace];
     succeed(&run_helm(helm, &[&template, arguments].concat()))
 }
 
