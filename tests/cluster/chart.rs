@@ -13,6 +13,7 @@ mod privileges;
 mod reinstall;
 mod release;
 mod rendering;
+mod static_pod;
 mod subchart;
 mod values;
 

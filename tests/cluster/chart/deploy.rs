@@ -10,28 +10,35 @@ use crate::replica::{controller, until};
 
 const SYSTEM: &str = "hustings-system";
 
-const HEAD: &str = "# Generated from charts/hustings with its default values, by the tests with REWRITE=1.
-# To install: kubectl apply -f install.yaml
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: hustings-system
-";
+/// The first lines of a file.
+pub(super) struct Head {
+    /// The values from which the file is rendered.
+    pub(super) what: &'static str,
+    /// The namespace that the file creates.
+    pub(super) namespace: Option<&'static str>,
+}
 
 #[test]
 fn install_file_is_what_the_chart_renders() {
     let values = ["--namespace", SYSTEM, "--set", "crds.keep=false,clusterRoles.keep=false"];
     let arguments = [&["template", "hustings", "charts/hustings"][..], &values].concat();
-    let rendered = HELMS.map(|helm| install_file(&succeed(&run_helm(helm, &arguments))));
+    let head = Head { what: "its default values", namespace: Some(SYSTEM) };
+    let rendered = HELMS.map(|helm| install_file(&head, &succeed(&run_helm(helm, &arguments))));
     assert_committed("deploy/install.yaml", &rendered[0]);
     assert_eq!(rendered[0], rendered[1], "Helm 3 and Helm 4 differ");
 }
 
 /// The file for what Helm rendered. Nobody manages these objects by Helm.
-fn install_file(rendered: &str) -> String {
+pub(super) fn install_file(Head { what, namespace }: &Head, rendered: &str) -> String {
+    let namespace = namespace.map(|name| format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n"));
+    let head = format!(
+        "# Generated from charts/hustings with {what}, by the tests with REWRITE=1.\n# To install: kubectl apply -f \
+         install.yaml\n{}",
+        namespace.unwrap_or_default()
+    );
     let marks = ["helm.sh/", "app.kubernetes.io/managed-by", "# Source: "];
     let lines = rendered.lines().filter(|line| !line.is_empty() && !marks.iter().any(|mark| line.contains(mark)));
-    lines.fold(HEAD.to_owned(), |file, line| file + line + "\n")
+    lines.fold(head, |file, line| file + line + "\n")
 }
 
 #[tokio::test]
