@@ -4,6 +4,7 @@
 //! possible, and the other checks still run. The command creates only access reviews, which the API server does not
 //! store.
 
+mod bootstrap;
 mod controllers;
 mod crd;
 mod elections;

@@ -57,6 +57,7 @@ pub(crate) use self::evidence::read_pod;
 use self::execute::Executor;
 use self::leading::{Electing, OwnCampaign};
 use self::native::NativeWatch;
+pub(crate) use self::native::{LEASE as NATIVE_ELECTOR, NAMESPACE as SYSTEM_NAMESPACE};
 pub(crate) use self::permissions::{Missing, PermissionPurpose, Requirements, missing};
 use self::watch::Watch;
 use self::watched::Scope;

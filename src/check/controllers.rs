@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use super::installation::Installation;
 use super::limit::TIMEOUT;
 use super::report::Finding;
-use super::{crd, own_lease};
+use super::{bootstrap, crd, own_lease};
 use crate::cluster::{api_error, limited, scoped};
 use crate::controller::{self, Config, Missing, Native, OWN_LEASE, PermissionPurpose, Requirements};
 use crate::reviews::Subject;
@@ -55,6 +55,7 @@ async fn of_installation(client: &Client, installation: &Installation) -> Vec<Fi
         findings.push(own_lease::check(client, namespace, &lease.name).await);
     }
     findings.extend(permissions(client, installation, config).await);
+    findings.extend(bootstrap::check(client, config).await);
     findings
 }
 

@@ -19,10 +19,10 @@ use crate::ops::health::Check;
 use crate::ops::metrics::{ControllerMetrics, NativeElectorKind};
 
 /// The namespace of the Lease that Kubernetes' controller holds while it elects.
-pub(super) const NAMESPACE: &str = "kube-system";
+pub(crate) const NAMESPACE: &str = "kube-system";
 
 /// The name of that Lease.
-pub(super) const LEASE: &str = "leader-election-controller";
+pub(crate) const LEASE: &str = "leader-election-controller";
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -139,6 +139,7 @@ async fn problems_of_native_elections_and_of_leases_are_named() {
         &[
             ("crd", "warn", "the schema of the CRD of version "),
             ("native", "fail", missing),
+            ("bootstrap", "warn", "only the Deployment's Pods elect kube-controller-manager and kube-scheduler"),
             ("leases", "fail", "without a holder: hustings-system/empty (unheld)"),
             ("candidates", "warn", "unresponsive: hustings-system/silent (Did not answer.)"),
         ],
