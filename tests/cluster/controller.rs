@@ -8,6 +8,7 @@ mod hanging;
 mod native;
 mod native_peer;
 mod operations;
+mod own_components;
 pub(crate) mod peer;
 mod replicas;
 mod reverted;
