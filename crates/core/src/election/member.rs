@@ -24,7 +24,8 @@ pub(super) use self::claim::Claim;
 pub(super) struct Member {
     pub(super) key: CandidateKey,
     pub(super) uid: Arc<str>,
-    pub(super) record: CandidateRecord,
+    /// Shared, so that a store of the caller can hold the same copy.
+    pub(super) record: Arc<CandidateRecord>,
     /// Its claims, parsed once per version.
     pub(super) claim: Result<Claim, Inadmissible>,
     pub(super) first_seen: Moment,
@@ -93,7 +94,8 @@ pub(super) struct Ping {
 }
 
 impl Member {
-    pub(super) fn first(record: CandidateRecord, now: Now, config: &Config) -> Self {
+    pub(super) fn first(record: impl Into<Arc<CandidateRecord>>, now: Now, config: &Config) -> Self {
+        let record = record.into();
         let mut member = Self {
             key: record.key(),
             uid: record.uid.as_str().into(),
@@ -132,7 +134,14 @@ impl Member {
     }
 
     /// Records a version of this candidate.
-    pub(super) fn observe(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
+    pub(super) fn observe(
+        &mut self,
+        record: impl Into<Arc<CandidateRecord>>,
+        source: Source,
+        now: Now,
+        config: &Config,
+    ) {
+        let record = record.into();
         match source {
             Source::Written { .. } => self.observe_written(&record, now.moment, config),
             Source::StatusWritten { sent } => self.observe_status_written(&record, sent, now.moment, config),
@@ -353,7 +362,7 @@ impl Member {
         self.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
     }
 
-    fn replace(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
+    fn replace(&mut self, record: Arc<CandidateRecord>, source: Source, now: Now, config: &Config) {
         let old = &self.record;
         let versions_changed =
             record.binary_version != old.binary_version || record.emulation_version != old.emulation_version;

@@ -100,12 +100,12 @@ impl Election {
                 if matches!(source, Source::Written { .. }) {
                     self.judge_answer(&record, now.moment);
                 }
-                self.observe_lease(record, source, now);
+                self.observe_lease(record.into(), source, now);
             }
             Observation::LeaseMissing { source } => {
                 self.pass(now);
                 let was_created = self.lease.view.is_own_creation();
-                self.lease.observe_missing(source, now.moment, self.members.values().map(|member| &member.record));
+                self.lease.observe_missing(source, now.moment, self.members.values().map(|member| &*member.record));
                 if self.lease.view.is_missing() {
                     self.holding_period = None;
                     self.backoff.succeed();
@@ -114,7 +114,7 @@ impl Election {
                     }
                 }
             }
-            Observation::Candidate { record, source } => self.observe_candidate(record, source, now),
+            Observation::Candidate { record, source } => self.observe_candidate(record.into(), source, now),
             Observation::CandidateMissing { candidate, source } => {
                 if self.members.get(&candidate).is_some_and(|member| !member.is_newer_than(source)) {
                     self.members.remove(&candidate);
@@ -138,6 +138,19 @@ impl Election {
                 }
             }
         }
+    }
+
+    /// Records a version of the Lease from a watch, like [`Observation::Lease`]. The caller may keep the same copy in a
+    /// store.
+    pub fn observe_watched_lease(&mut self, now: Now, record: Arc<LeaseRecord>) {
+        self.pass(now);
+        self.observe_lease(record, Source::Watch, now);
+    }
+
+    /// Records a version of a candidate from a watch, like [`Observation::Candidate`]. The caller may keep the same
+    /// copy in a store.
+    pub fn observe_watched_candidate(&mut self, now: Now, record: Arc<CandidateRecord>) {
+        self.observe_candidate(record, Source::Watch, now);
     }
 
     /// Whether nothing is left to decide about. An election is not over in these cases:
@@ -172,7 +185,7 @@ impl Election {
 
     /// The newest observed version of a candidate.
     pub fn candidate(&self, candidate: &CandidateKey) -> Option<&CandidateRecord> {
-        self.members.get(candidate).map(|member| &member.record)
+        self.members.get(candidate).map(|member| &*member.record)
     }
 
     /// Since when the holder has been asked to hand over, as of the last decision.
@@ -202,7 +215,7 @@ impl Election {
         }
     }
 
-    fn observe_lease(&mut self, record: LeaseRecord, source: Source, now: Now) {
+    fn observe_lease(&mut self, record: Arc<LeaseRecord>, source: Source, now: Now) {
         let was_unread = matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. });
         let before = self.lease.view.last().map(|observed| observed.record().clone());
         if !self.lease.observe(record, source, now.moment) {
@@ -240,7 +253,7 @@ impl Election {
         }
     }
 
-    fn observe_candidate(&mut self, record: CandidateRecord, source: Source, now: Now) {
+    fn observe_candidate(&mut self, record: Arc<CandidateRecord>, source: Source, now: Now) {
         if *record.lease_name != *self.name {
             self.members.remove(&record.key());
             return;

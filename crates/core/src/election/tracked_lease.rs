@@ -1,5 +1,7 @@
 //! What a controller knows about one Lease: the [view](LeaseView) that every process has, and its own requests.
 
+use std::sync::Arc;
+
 use super::Source;
 use crate::model::{CandidateRecord, LeaseRecord, LeaseView, Moment};
 
@@ -13,7 +15,7 @@ pub(super) struct TrackedLease {
 
 impl TrackedLease {
     /// Records a version of the Lease. Returns `false` if the view ignores it as outdated.
-    pub(super) fn observe(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
+    pub(super) fn observe(&mut self, record: Arc<LeaseRecord>, source: Source, now: Moment) -> bool {
         let Some(sent) = source.sent() else { return self.view.observe(record, None, now) };
         self.read_at = Some(now);
         // The answer to any other write is not the first version of the Lease, so the view takes it for no creation.

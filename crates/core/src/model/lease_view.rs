@@ -22,6 +22,8 @@
 //! **The history.** Some terms end without a process that records them: the Lease is deleted, or an elector of another
 //! kind releases it or claims it. The view adds these terms to the history that its process writes next.
 
+use std::sync::Arc;
+
 use super::{CandidateRecord, Ending, History, LeaseRecord, MissingLease, Moment, Observed};
 
 static NO_HISTORY: History = History::new();
@@ -78,7 +80,8 @@ impl LeaseView {
 
     /// Records a version of the Lease. `sent` is when the live request that it answers was sent; `None` if a watch or a
     /// list shows it. Returns whether the version counts.
-    pub fn observe(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) -> bool {
+    pub fn observe(&mut self, record: impl Into<Arc<LeaseRecord>>, sent: Option<Moment>, now: Moment) -> bool {
+        let record = record.into();
         let version = record.resource_version;
         let is_newer = version > self.newest_version;
         let counts = is_newer
@@ -119,7 +122,8 @@ impl LeaseView {
     }
 
     /// Records the answer to this process's own creation, which was sent at `sent`. Returns whether the answer counts.
-    pub fn observe_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) -> bool {
+    pub fn observe_created(&mut self, record: impl Into<Arc<LeaseRecord>>, sent: Moment, now: Moment) -> bool {
+        let record = record.into();
         let version = record.resource_version;
         let counts = self.observe(record, Some(sent), now);
         if counts && self.appeared == Some(version) {

@@ -3,6 +3,8 @@
 //! A deletion does not notify the holder. So a Lease that was held counts as held for a while after a read found it
 //! missing. A new Lease that is created in that time counts as held, too.
 
+use std::sync::Arc;
+
 use super::expiry::{UNDECLARED_DURATION_SECONDS, reliance};
 use super::{CandidateRecord, CandidateState, LeaseRecord, Moment, Observed, SessionMark};
 
@@ -58,7 +60,7 @@ impl MissingLease {
 
     /// The first version observed since, received at `at`. It expires no earlier than its predecessor would have,
     /// unless it is open or given up: the writer of such a version has waited for the predecessor.
-    pub fn followed_by(&self, record: LeaseRecord, at: Moment) -> Observed {
+    pub fn followed_by(&self, record: impl Into<Arc<LeaseRecord>>, at: Moment) -> Observed {
         let mut observed = Observed::first(record, at);
         if at < self.free_from() {
             observed.extend_until(self.free_from());

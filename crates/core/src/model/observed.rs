@@ -26,6 +26,7 @@
 //!   record. Therefore, the record must have been free, open or expired before this session, or this session must have
 //!   renewed it. Otherwise a client that edits the holder's name could end the wait for the true holder.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared, reliance};
@@ -34,7 +35,8 @@ use super::{LeaseRecord, Moment};
 /// The newest version of a Lease that this process observed, when its record last changed, and how long it may last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Observed {
-    record: LeaseRecord,
+    /// Shared, so that a store of the caller can hold the same copy.
+    record: Arc<LeaseRecord>,
     changed_at: Moment,
     /// The greatest duration that counts for the record.
     greatest_seconds: u32,
@@ -50,7 +52,8 @@ pub struct Observed {
 
 impl Observed {
     /// The first observation of a Lease, at `at`. It does not prove how old the record is, so expiry counts from now.
-    pub fn first(record: LeaseRecord, at: Moment) -> Self {
+    pub fn first(record: impl Into<Arc<LeaseRecord>>, at: Moment) -> Self {
+        let record = record.into();
         Self {
             changed_at: at,
             greatest_seconds: record.declared_seconds(),
@@ -71,7 +74,8 @@ impl Observed {
 
     /// Records a version from a watch or a list, received at `at`. It counts only if it is newer. Returns whether it
     /// counts.
-    pub fn observe(&mut self, record: LeaseRecord, at: Moment) -> bool {
+    pub fn observe(&mut self, record: impl Into<Arc<LeaseRecord>>, at: Moment) -> bool {
+        let record = record.into();
         let is_newer = record.resource_version > self.record.resource_version;
         if is_newer {
             self.replace(record, at);
@@ -80,7 +84,7 @@ impl Observed {
     }
 
     /// Records a version that counts. [`LeaseView`](super::LeaseView) decides which versions do.
-    pub(super) fn replace(&mut self, record: LeaseRecord, at: Moment) {
+    pub(super) fn replace(&mut self, record: Arc<LeaseRecord>, at: Moment) {
         if !record.is_same_record(&self.record) {
             self.count(&record, at);
             self.changed_at = at;
@@ -105,7 +109,7 @@ impl Observed {
     }
 
     /// The newest version.
-    pub const fn record(&self) -> &LeaseRecord {
+    pub fn record(&self) -> &LeaseRecord {
         &self.record
     }
 

@@ -84,7 +84,7 @@ fn a_pause_precedes_the_strategy_of_the_candidates() {
 fn a_damped_candidate_may_replace_an_excluded_holder() {
     let exclusion = Exclusion { until: WireTime::from_micros(1), reason: String::new() };
     let (mut holder, mut damped) = (member("b", Some("1.5"), 0), member("a", Some("1.5"), 1));
-    holder.record.acts.exclude = Some(Annotation::Valid(exclusion));
+    Arc::make_mut(&mut holder.record).acts.exclude = Some(Annotation::Valid(exclusion));
     let key = holder.key.clone();
     let Candidates { members, terms } = Candidates::ranked([&mut holder, &mut damped].into_iter(), terms(None));
     let candidates = Candidates { members, terms };
