@@ -24,12 +24,15 @@ mod execute;
 mod failure;
 mod key;
 mod leading;
+mod namespaces;
 mod native;
+mod outage;
 mod permissions;
 mod queue;
 mod slots;
 mod status;
 mod statuses;
+mod stores;
 mod watch;
 mod watched;
 
@@ -56,9 +59,11 @@ use self::events::EventPublisher;
 pub(crate) use self::evidence::read_pod;
 use self::execute::Executor;
 use self::leading::{Electing, OwnCampaign};
+use self::namespaces::Namespaces;
 use self::native::NativeWatch;
 pub(crate) use self::native::{LEASE as NATIVE_ELECTOR, NAMESPACE as SYSTEM_NAMESPACE};
 pub(crate) use self::permissions::{Missing, PermissionPurpose, Requirements, missing};
+use self::stores::Stores;
 use self::watch::Watch;
 use self::watched::Scope;
 use crate::access::Access;
@@ -146,17 +151,25 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     let scopes = Scope::all_of(&config.watch_namespaces);
     let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
     let crd = health.check("crd");
-    let mut native_version = None;
+    let namespaces = Namespaces::new(&scopes);
+    if !config.watch_namespaces.is_empty() {
+        tasks.spawn(namespaces.clone().watch(client.clone(), health.check("namespaces")));
+    }
+    let (mut native_version, mut stores) = (None, Stores::default());
     for scope in &scopes {
-        let parts = || (scope.clone(), sender.clone(), metrics.clone());
-        let leases = Watch::<ReadLease>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
+        let target = || (scope.clone(), sender.clone());
+        let reports = || (&health, metrics.clone(), namespaces.clone(), Arc::clone(&clock));
+        let leases = Watch::<ReadLease>::new(target(), reports(), None, StdRng::from_rng(&mut rng));
+        stores.add_leases(scope, leases.store());
         tasks.spawn(leases.run(client.clone()));
         let crd = Some(crd.clone());
-        let candidates = Watch::<ReadCandidate>::new(parts(), &health, crd, StdRng::from_rng(&mut rng));
+        let candidates = Watch::<ReadCandidate>::new(target(), reports(), crd, StdRng::from_rng(&mut rng));
+        stores.add_candidates(scope, candidates.store());
         tasks.spawn(candidates.run(client.clone()));
         if config.native != Native::Off {
-            let native = Watch::<ReadNativeCandidate>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
+            let native = Watch::<ReadNativeCandidate>::new(target(), reports(), None, StdRng::from_rng(&mut rng));
             native_version.get_or_insert(native.served());
+            stores.add_native(scope, native.store());
             tasks.spawn(native.run(client.clone()));
         }
     }
@@ -183,11 +196,22 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         store = store.native_version(served);
     }
     let executor = Executor::new(store, client.clone(), Arc::clone(&clock), publisher.clone(), metrics.clone());
-    tasks.spawn(permissions::watch(client, permissions, executor.forbidden(), permitted));
+    tasks.spawn(permissions::watch(client, permissions, namespaces, executor.forbidden(), permitted));
     let election = config.election();
     let page = page.map(|page| (identity, page));
-    let parts =
-        Parts { config: election, own_lease, clock, leading, native, executor, publisher, metrics, health, page };
+    let parts = Parts {
+        config: election,
+        own_lease,
+        clock,
+        leading,
+        native,
+        stores,
+        executor,
+        publisher,
+        metrics,
+        health,
+        page,
+    };
     let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
     let elections = async {
         tokio::select! {

@@ -11,6 +11,7 @@
 mod measure;
 mod publication;
 mod publish;
+mod scopes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,13 +21,14 @@ use futures::future::OptionFuture;
 use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
-use hustings_core::model::Moment;
+use hustings_core::model::{Moment, Now};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use self::publication::Publication;
+use self::scopes::Scopes;
 use super::elected_lease::{Change, ElectedLease, LeasePlan};
 use super::events::EventPublisher;
 use super::execute::Executor;
@@ -34,9 +36,10 @@ use super::key::{LeaseKey, MemberKey};
 use super::leading::Electing;
 use super::queue::Queue;
 use super::statuses::Statuses;
+use super::stores::Stores;
 use super::watched::{Scope, WatchEvent, WatchedCandidate};
 use crate::ops::health::{Check, Health};
-use crate::ops::metrics::{ControllerMetrics, Resource};
+use crate::ops::metrics::ControllerMetrics;
 use crate::page::Page;
 
 /// The shortest pause before the next decision about a Lease. It prevents a busy loop when a deadline has passed.
@@ -58,6 +61,8 @@ pub(super) struct Parts {
     /// Whether this process may elect native candidates; `None` if it does not watch them. Another controller may elect
     /// them instead.
     pub(super) native: Option<watch::Receiver<bool>>,
+    /// The watched objects, for the page and for the times in statuses. No decision reads them.
+    pub(super) stores: Stores,
     /// Carries out decisions.
     pub(super) executor: Executor,
     /// Publishes events.
@@ -79,7 +84,7 @@ pub(super) struct Dispatcher {
     stands_for: HashMap<MemberKey, LeaseKey>,
     /// The candidates whose `leaseName` is invalid, with that name and their UIDs.
     misnamed: HashMap<MemberKey, (LeaseKey, String)>,
-    listed: HashMap<Scope, Listed>,
+    scopes: Scopes,
     queue: Queue<LeaseKey>,
     in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
     statuses: Statuses,
@@ -98,18 +103,10 @@ impl Parts {
     }
 }
 
-/// Which kinds were listed completely in a scope.
-#[derive(Clone, Copy, Debug)]
-struct Listed {
-    leases: bool,
-    candidates: bool,
-    native: bool,
-}
-
 impl Dispatcher {
     /// Creates a dispatcher that has not observed anything in `scopes`.
     pub(super) fn new(mut parts: Parts, scopes: &[Scope]) -> Self {
-        let listed = Listed { leases: false, candidates: false, native: parts.native.is_none() };
+        let scopes = Scopes::new(scopes, parts.native.is_some());
         Self {
             statuses: Statuses::new(parts.executor.clone()),
             writes: parts.health.check("writes"),
@@ -118,7 +115,7 @@ impl Dispatcher {
             leases: BTreeMap::new(),
             stands_for: HashMap::new(),
             misnamed: HashMap::new(),
-            listed: scopes.iter().map(|scope| (scope.clone(), listed)).collect(),
+            scopes,
             queue: Queue::new(),
             in_flight: JoinSet::new(),
             tasks: HashMap::new(),
@@ -142,6 +139,7 @@ impl Dispatcher {
                 _ = tick.tick() => {
                     self.measure();
                     self.publish_controller();
+                    self.forget_refused();
                 }
                 Some(()) = OptionFuture::from(self.publication.as_ref().map(Publication::due)) => self.publish(),
                 leads = leading.changed(self.leads) => self.set_leading(leads),
@@ -172,25 +170,21 @@ impl Dispatcher {
     fn handle(&mut self, event: WatchEvent) {
         match event {
             WatchEvent::Lease(key, lease) => {
-                self.observe(&key, Observation::Lease { record: *lease, source: Source::Watch });
+                self.observe_with(&key, |elected, now, metrics| elected.observe_lease(now, lease, metrics));
                 self.schedule(&key, Duration::ZERO);
             }
             WatchEvent::LeaseRemoved(key) => {
                 self.observe(&key, Observation::LeaseMissing { source: Source::Watch });
                 self.schedule(&key, Duration::ZERO);
             }
-            WatchEvent::Candidate(key, candidate) => self.observe_candidate(key, *candidate),
+            WatchEvent::Candidate(key, candidate) => self.observe_candidate(key, candidate),
             WatchEvent::CandidateRemoved(key) => self.remove_candidate(&key),
             WatchEvent::Listed(scope, resource) => {
-                let Some(listed) = self.listed.get_mut(&scope) else { return };
-                match resource {
-                    Resource::Leases => listed.leases = true,
-                    Resource::Candidates => listed.candidates = true,
-                    Resource::NativeCandidates => listed.native = true,
-                }
+                self.scopes.note_listed(&scope, resource);
                 self.schedule_all();
                 self.note_all();
             }
+            WatchEvent::Refused(scope, resource) => self.scopes.note_refused(&scope, resource),
         }
     }
 
@@ -207,7 +201,7 @@ impl Dispatcher {
             if self.leads {
                 self.parts.publisher.rejected_lease_name(&lease, &key.candidate, &record.uid);
             }
-            self.misnamed.insert(key, (lease, candidate.record.uid));
+            self.misnamed.insert(key, (lease, record.uid.clone()));
             return;
         }
         if self.is_out_of_bounds(&lease) {
@@ -235,13 +229,21 @@ impl Dispatcher {
     }
 
     fn observe(&mut self, key: &LeaseKey, observation: Observation) {
+        self.observe_with(key, |elected, now, metrics| elected.observe(now, observation, metrics));
+    }
+
+    /// Lets a Lease observe something, and publishes the changes.
+    fn observe_with(
+        &mut self,
+        key: &LeaseKey,
+        observe: impl FnOnce(&mut ElectedLease, Now, Option<&ControllerMetrics>) -> Change,
+    ) {
         if self.is_out_of_bounds(key) {
             return;
         }
         let now = self.parts.clock.both();
         let elected = elected_lease(&mut self.leases, &self.parts.config, key, self.publication.is_some());
-        let Change { began, handed_over } =
-            elected.observe(now, observation, self.leads.then_some(&self.parts.metrics));
+        let Change { began, handed_over } = observe(elected, now, self.leads.then_some(&self.parts.metrics));
         if let Some((lease_uid, event)) = handed_over.filter(|_| self.leads) {
             self.parts.publisher.publish(key, &lease_uid, &event);
         }
@@ -266,10 +268,10 @@ impl Dispatcher {
         if !is_ours {
             lease.stand_by();
         }
-        let may_decide = self.leads && is_ours && is_listed(&self.listed, &key);
+        let may_decide = self.leads && is_ours && self.scopes.is_listed(key.namespace());
         let (plan, deadline) = if may_decide {
-            lease.decide(now, &self.parts.metrics)
-        } else if lease.is_unknown() {
+            lease.decide(now, &self.parts.stores, &self.parts.metrics)
+        } else if lease.is_unknown() && !self.scopes.is_refused(key.namespace()) {
             // Without this read, a standby would keep every Lease that was ever deleted.
             (lease.plan_read(), now.moment)
         } else {
@@ -358,13 +360,6 @@ impl Dispatcher {
 /// The pause before the next decision, which is due at `deadline`.
 fn pause_until(deadline: Moment, now: Moment, longest: Duration) -> Duration {
     deadline.since(now).clamp(SHORTEST_PAUSE, longest)
-}
-
-fn is_listed(listed: &HashMap<Scope, Listed>, key: &LeaseKey) -> bool {
-    listed
-        .iter()
-        .filter(|(scope, _)| scope.namespace().is_none_or(|namespace| namespace == &**key.namespace()))
-        .all(|(_, listed)| listed.leases && listed.candidates && listed.native)
 }
 
 fn elected_lease<'all>(

@@ -11,6 +11,7 @@ mod timeline;
 mod words;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_client::api::MicroTime;
@@ -22,6 +23,7 @@ use hustings_core::model::{
 use self::problems::Facts;
 use self::timeline::{GapCause, HolderTerm, Timeline};
 use super::key::LeaseKey;
+use super::stores::Stores;
 use crate::forecast::{HolderForecast, Objects, forecast};
 use crate::order::place;
 use crate::page::{ActView, CandidateView, ElectionView, NextView, Problem};
@@ -162,7 +164,13 @@ impl Display {
     }
 
     /// Makes the view of this Lease; `None` if the last view is still current.
-    pub(super) fn view(&mut self, key: &LeaseKey, now: Now, election: &Election) -> Option<ElectionView> {
+    pub(super) fn view(
+        &mut self,
+        key: &LeaseKey,
+        now: Now,
+        election: &Election,
+        stores: &Stores,
+    ) -> Option<ElectionView> {
         if !self.may_differ(now, election) {
             return None;
         }
@@ -170,14 +178,21 @@ impl Display {
             self.successor = self.successor(now.wall, election);
         }
         self.was_changing = self.changes_with_time(now.moment, election);
-        let view = self.new_view(key, now, election);
+        let view = self.new_view(key, now, election, stores);
         self.first_end = view.acts.iter().filter_map(|act| Some(act.until?.0)).min();
         Some(view)
     }
 
-    fn new_view(&self, key: &LeaseKey, now: Now, election: &Election) -> ElectionView {
+    fn new_view(&self, key: &LeaseKey, now: Now, election: &Election, stores: &Stores) -> ElectionView {
         let record = election.lease().map(Observed::record);
-        let candidates: Vec<_> = self.candidates.iter().map(|verdict| self.candidate(verdict, election)).collect();
+        let watched = |verdict: &CandidateVerdict| stores.candidate(key.namespace(), &verdict.candidate);
+        let watched: Vec<_> = self.candidates.iter().map(watched).collect();
+        let candidates: Vec<_> = self
+            .candidates
+            .iter()
+            .zip(&watched)
+            .map(|(verdict, record)| self.candidate(verdict, record.as_deref()))
+            .collect();
         let next = self.next();
         let facts = Facts {
             now,
@@ -208,7 +223,7 @@ impl Display {
             token: record.and_then(|record| record.token).map(|token| token.to_string()),
             strategy: record.and_then(|record| record.strategy.as_deref()).map(visible),
             next,
-            acts: self.acts(now.wall, record, election),
+            acts: acts(now.wall, record, watched.iter().flatten()),
             problems,
             candidates,
             timeline: self.timeline.spans(),
@@ -271,14 +286,7 @@ impl Display {
         Some(NextView { name: visible(name), preferred: preferred.is_some(), live: next.responsive == Some(true) })
     }
 
-    fn acts(&self, wall: WireTime, record: Option<&LeaseRecord>, election: &Election) -> Vec<ActView> {
-        let on_lease = record.into_iter().flat_map(|record| words::acts_on_lease(record, wall));
-        let stand = self.candidates.iter().filter_map(|verdict| election.candidate(&verdict.candidate));
-        let exclusions = stand.filter_map(|record| words::exclusion(record, wall));
-        on_lease.chain(exclusions).collect()
-    }
-
-    fn candidate(&self, verdict: &CandidateVerdict, election: &Election) -> CandidateView {
+    fn candidate(&self, verdict: &CandidateVerdict, record: Option<&CandidateRecord>) -> CandidateView {
         let mut view = CandidateView {
             rank: verdict.rank,
             name: visible(&verdict.candidate.name),
@@ -289,7 +297,7 @@ impl Display {
             state: verdict.state.as_str(),
             reason: visible(&verdict.reason.to_string()),
         };
-        if let Some(record) = election.candidate(&verdict.candidate) {
+        if let Some(record) = record {
             view.binary_version = visible(&record.binary_version);
             view.emulation_version = record.emulation_version.as_deref().map(visible);
             view.priority = record.priority;
@@ -300,6 +308,16 @@ impl Display {
         }
         view
     }
+}
+
+/// The acts of administrators on a Lease and its candidates.
+fn acts<'c>(
+    wall: WireTime,
+    lease: Option<&LeaseRecord>,
+    candidates: impl Iterator<Item = &'c Arc<CandidateRecord>>,
+) -> Vec<ActView> {
+    let on_lease = lease.into_iter().flat_map(|record| words::acts_on_lease(record, wall));
+    on_lease.chain(candidates.filter_map(|record| words::exclusion(record, wall))).collect()
 }
 
 /// Whether the record has not changed for more than half of the lease, so that the holder may be dead.

@@ -1,19 +1,23 @@
 //! One Lease: its election, and the additional state for metrics, events, statuses and the page.
 
+mod changes;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election::{self, Action, CandidateVerdict, Election, Event, LeaseVerdict, Observation, Source};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, Cause, Ending, LeaseRecord, Moment, Now, Observed,
-    WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed, WireTime,
 };
 use tokio::time::Instant;
 
+pub(super) use self::changes::Change;
+use self::changes::{end_of_work, is_hand_over};
 use super::display::Display;
 use super::key::LeaseKey;
-use super::status::{StatusWrite, Transitions};
+use super::status::StatusWrite;
+use super::stores::Stores;
 use super::watched::WatchedCandidate;
 use crate::ops::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, UnheldCause};
 use crate::page::ElectionView;
@@ -49,27 +53,8 @@ pub(super) struct LeasePlan {
 struct Previous {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
-    transitions: Transitions,
     /// `None` before this controller's first decision since it leads.
     state: Option<CandidateState>,
-}
-
-/// The changes to publish after an observation.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
-    /// The start of a candidate's term.
-    pub(super) began: Option<TermStart>,
-    /// A hand-over that nobody requested, with `metadata.uid` of the Lease.
-    pub(super) handed_over: Option<(String, Event)>,
-}
-
-/// The start of a candidate's term.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TermStart {
-    /// `metadata.uid` of the Lease.
-    pub(super) lease_uid: String,
-    /// The holder.
-    pub(super) holder: CandidateKey,
 }
 
 impl ElectedLease {
@@ -98,14 +83,13 @@ impl ElectedLease {
         candidate: WatchedCandidate,
         metrics: Option<&ControllerMetrics>,
     ) {
-        let WatchedCandidate { record, transitions } = candidate;
+        let WatchedCandidate { record, .. } = candidate;
         let previous = self.candidates.entry(record.key()).or_default();
         if let Some(metrics) = metrics.filter(|_| previous.acks(&record)) {
             metrics.acks.get_or_create(&Kind::of(&record.key()).label()).inc();
         }
         (previous.ping_time, previous.renew_time) = (record.ping_time, record.renew_time);
-        previous.transitions = transitions;
-        self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
+        self.election.observe_watched_candidate(now, record);
         self.touch();
     }
 
@@ -114,6 +98,17 @@ impl ElectedLease {
         self.candidates.remove(&candidate);
         self.election.observe(now, Observation::CandidateMissing { candidate, source: Source::Watch });
         self.touch();
+    }
+
+    /// Observes a version of the Lease, from a watch. Only the leading controller passes `metrics`, as for
+    /// [`Self::observe_candidate`].
+    pub(super) fn observe_lease(
+        &mut self,
+        now: Now,
+        record: Arc<LeaseRecord>,
+        metrics: Option<&ControllerMetrics>,
+    ) -> Change {
+        self.observe_with(now, metrics, |election| election.observe_watched_lease(now, record))
     }
 
     /// Observes anything else. Only the leading controller passes `metrics`, as for [`Self::observe_candidate`].
@@ -126,14 +121,23 @@ impl ElectedLease {
         if let Observation::CandidateMissing { candidate, .. } = &observation {
             self.candidates.remove(candidate);
         }
+        if !matches!(observation, Observation::Lease { source: Source::Watch, .. }) {
+            self.touch();
+        }
+        self.observe_with(now, metrics, |election| election.observe(now, observation))
+    }
+
+    fn observe_with(
+        &mut self,
+        now: Now,
+        metrics: Option<&ControllerMetrics>,
+        observe: impl FnOnce(&mut Election),
+    ) -> Change {
         let (previous, doubted) = (self.record().cloned(), self.election.doubt());
         if let Some(display) = &mut self.display {
             display.pass(now, &self.election);
-            if !matches!(observation, Observation::Lease { source: Source::Watch, .. }) {
-                display.touch();
-            }
         }
-        self.election.observe(now, observation);
+        observe(&mut self.election);
         if let Some(display) = &mut self.display {
             display.observe(now, previous.as_ref(), &self.election);
         }
@@ -150,7 +154,7 @@ impl ElectedLease {
     }
 
     /// Decides what to do about the Lease. If the plan has no actions, the next decision is due at the returned moment.
-    pub(super) fn decide(&mut self, now: Now, metrics: &ControllerMetrics) -> (LeasePlan, Moment) {
+    pub(super) fn decide(&mut self, now: Now, stores: &Stores, metrics: &ControllerMetrics) -> (LeasePlan, Moment) {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
@@ -173,17 +177,17 @@ impl ElectedLease {
         if let Some(display) = &mut self.display {
             display.judge(now, (decision.lease, decision.candidates), true);
         }
-        (self.plan(decision.actions), decision.deadline)
+        (self.plan(decision.actions, stores), decision.deadline)
     }
 
     /// Makes the view of this Lease for the page; `None` if there is no page, or if the last view is still current.
     /// Unless this controller `decides` about the Lease, the view shows a decision that nobody carries out.
-    pub(super) fn view(&mut self, now: Now, decides: bool) -> Option<ElectionView> {
+    pub(super) fn view(&mut self, now: Now, stores: &Stores, decides: bool) -> Option<ElectionView> {
         let display = self.display.as_mut()?;
         if !decides {
             display.judge_copy(now, &self.election);
         }
-        display.view(&self.key, now, &self.election)
+        display.view(&self.key, now, &self.election, stores)
     }
 
     /// Whether the view may change although nothing new is observed.
@@ -273,13 +277,12 @@ impl ElectedLease {
         })
     }
 
-    fn plan(&self, decided: Vec<Action>) -> LeasePlan {
+    fn plan(&self, decided: Vec<Action>, stores: &Stores) -> LeasePlan {
         let (mut actions, mut statuses) = (Vec::new(), Vec::new());
         for action in decided {
             match action {
                 Action::PatchStatus { candidate, uid, status } => {
-                    let transitions =
-                        self.candidates.get(&candidate).map(|known| known.transitions).unwrap_or_default();
+                    let transitions = stores.transitions(self.key.namespace(), &candidate);
                     statuses.push(StatusWrite { key: self.key.clone(), candidate, uid, status, transitions });
                 }
                 action => actions.push(action),
@@ -352,20 +355,6 @@ impl ElectedLease {
             | LeaseVerdict::OnHold { .. } => self.gap = None,
         }
     }
-
-    fn unasked_hand_over(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<(String, Event)> {
-        let holder = previous.holder.as_deref()?.into();
-        let (candidate, cause) = (self.election.holder()?, end_of_work(record)?);
-        Some((record.uid.clone(), Event::HandedOver { holder, candidate, cause }))
-    }
-
-    fn term_start(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<TermStart> {
-        let holder = self.election.holder().filter(|holder| self.candidates.contains_key(holder))?;
-        let was_grant = self.election.is_grant(previous);
-        let new_term = was_grant || previous.holder != record.holder || previous.token != record.token;
-        let starts = new_term && !self.election.is_grant(record);
-        starts.then(|| TermStart { lease_uid: record.uid.clone(), holder })
-    }
 }
 
 impl Previous {
@@ -374,21 +363,6 @@ impl Previous {
         let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;
         // Compare for inequality, since the clock of a native candidate may be behind.
         asked && record.renew_time != self.renew_time
-    }
-}
-
-fn is_hand_over(previous: &LeaseRecord, record: &LeaseRecord) -> bool {
-    previous.holder.is_some()
-        && previous.preferred_holder.is_some()
-        && previous.preferred_holder == record.holder
-        && previous.holder != record.holder
-}
-
-/// The cause of the last hand-over, if the former holder's work or program had ended.
-fn end_of_work(record: &LeaseRecord) -> Option<Cause> {
-    match record.history.newest(record.transitions.checked_sub(1)?)?.ending {
-        Ending::HandedOver(cause) if cause.is_end_of_work() => Some(cause),
-        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Observes which controller elects native candidates. If this controller stands in, it takes the place of Kubernetes'
 //! own controller. [`StandIn`] contains the rules.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::leading::Electing;
+use super::outage::{Outage, OutageStage, is_refusal};
 use crate::ops::health::Check;
 use crate::ops::metrics::{ControllerMetrics, NativeElectorKind};
 
@@ -45,6 +47,15 @@ struct ElectorReporter {
     metrics: ControllerMetrics,
     reported: Option<(NativeElector, bool)>,
     since: WireTime,
+    /// Since when the server does not answer requests about the Lease.
+    outage: Option<Outage>,
+}
+
+/// Why the Lease could not be read or written.
+struct LeaseFailure {
+    message: String,
+    /// Whether the server refuses the request, so that a retry does not help.
+    is_refused: bool,
 }
 
 impl NativeWatch {
@@ -56,15 +67,13 @@ impl NativeWatch {
         clock: Arc<dyn Clock>,
         (check, metrics): (Check, ControllerMetrics),
     ) -> Self {
-        // All other elections continue while the elector of native candidates is unknown.
-        check.pass();
         Self {
             stand_in: StandIn::new(controller.clone(), stands_in),
             controller,
             leading,
             reads: Api::namespaced(client, NAMESPACE),
             writes: Api::namespaced(writes, NAMESPACE),
-            reporter: ElectorReporter { check, metrics, reported: None, since: clock.wall() },
+            reporter: ElectorReporter { check, metrics, reported: None, since: clock.wall(), outage: None },
             clock,
             elects: watch::channel(false).0,
         }
@@ -97,18 +106,17 @@ impl NativeWatch {
         let failure = self.exchange().await.err();
         let StandInDecision { elects, elector, .. } = self.stand_in.decide(self.clock.both());
         self.elects.send_if_modified(|shown| std::mem::replace(shown, elects) != elects);
-        self.reporter.report(elector, elects, failure.as_deref(), self.clock.wall());
+        self.reporter.report(elector, elects, failure, &*self.clock);
     }
 
     /// Reads the Lease, and writes it if a write is due.
-    async fn exchange(&mut self) -> Result<(), String> {
-        let lease = within(self.reads.get_opt(LEASE)).await.map_err(|error| format!("cannot read it: {error}"))?;
+    async fn exchange(&mut self) -> Result<(), LeaseFailure> {
+        let lease = within("read", self.reads.get_opt(LEASE)).await?;
         self.stand_in.observe(self.clock.now(), lease.map(reading));
         let Some(write) = self.stand_in.decide(self.clock.both()).write else { return Ok(()) };
         let patch = Patch::Merge(patch(&write, &self.controller));
         let sent: Moment = self.clock.now();
-        let lease = within(self.writes.patch(LEASE, &PatchParams::default(), &patch)).await;
-        let lease = lease.map_err(|error| format!("cannot write it: {error}"))?;
+        let lease = within("write", self.writes.patch(LEASE, &PatchParams::default(), &patch)).await?;
         if write.takes.is_some() {
             tracing::info!("took Lease {NAMESPACE}/{LEASE}, so that Hustings elects native candidates");
         }
@@ -117,11 +125,16 @@ impl NativeWatch {
     }
 }
 
-async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
-    match tokio::time::timeout(TIMEOUT, request).await {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
-    }
+async fn within<T>(verb: &str, request: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseFailure> {
+    let (reason, is_refused) = match tokio::time::timeout(TIMEOUT, request).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(error)) => {
+            let is_refused = matches!(&error, kube::Error::Api(status) if is_refusal(status.code));
+            (error.to_string(), is_refused)
+        }
+        Err(_) => (format!("no answer within {} s", TIMEOUT.as_secs()), false),
+    };
+    Err(LeaseFailure { message: format!("cannot {verb} it: {reason}"), is_refused })
 }
 
 fn reading(lease: ReadLease) -> Reading {
@@ -149,21 +162,38 @@ fn patch(write: &stand_in::StandInWrite, controller: &stand_in::Controller) -> V
 }
 
 impl ElectorReporter {
-    fn report(&mut self, elector: NativeElector, elects: bool, failure: Option<&str>, now: WireTime) {
+    fn report(&mut self, elector: NativeElector, elects: bool, failure: Option<LeaseFailure>, clock: &dyn Clock) {
         let current = (elector, elects);
         if self.reported.as_ref() != Some(&current) {
-            self.since = now;
+            self.since = clock.wall();
+            let failure = failure.as_ref().map(|failure| &*failure.message);
             tracing::info!(elects, failure, "{}", sentence(&current.0, elects));
             for kind in NativeElectorKind::ALL {
                 let is_current = kind == NativeElectorKind::of(&current.0);
                 self.metrics.native_elector.get_or_create(&kind.label()).set(i64::from(is_current));
             }
-            self.metrics.native_elector_since.set(now.as_micros() / 1_000_000);
+            self.metrics.native_elector_since.set(self.since.as_micros() / 1_000_000);
         }
-        let failure = failure.map(|failure| format!("; Lease {NAMESPACE}/{LEASE}: {failure}")).unwrap_or_default();
-        let message = format!("{}, since {}{failure}", sentence(&current.0, elects), MicroTime(self.since));
-        self.check.pass_with(Some(message));
+        let mut message = format!("{}, since {}", sentence(&current.0, elects), MicroTime(self.since));
+        let is_unknown = current.0 == NativeElector::Unknown;
         self.reported = Some(current);
+        let Some(LeaseFailure { message: reason, is_refused }) = failure else {
+            self.outage = None;
+            self.check.pass_with(Some(message));
+            return;
+        };
+        let _ = write!(message, "; Lease {NAMESPACE}/{LEASE}: {reason}");
+        let outage = self.outage.get_or_insert_with(|| Outage::begin(clock));
+        let passes = match outage.update() {
+            OutageStage::Short => !is_unknown,
+            OutageStage::Overdue => false,
+            OutageStage::Tolerated => true,
+        };
+        if passes || is_refused {
+            self.check.pass_with(Some(message));
+        } else {
+            self.check.fail(message);
+        }
     }
 }
 

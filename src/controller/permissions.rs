@@ -4,6 +4,7 @@
 //! controller therefore sends SelfSubjectAccessReviews at the start, periodically, and after the server has rejected a
 //! request as forbidden. It reports missing permissions in the terms of a Role.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::config::{Config, Native};
 use super::key::LeaseKey;
+use super::namespaces::Namespaces;
 use super::native;
 use super::watched::Scope;
 use crate::ops::health::Check;
@@ -129,7 +131,13 @@ impl Requirements {
 
 /// Checks periodically, for ever, and reports the result to `check`. A notification of `forbidden` brings the next
 /// check forward.
-pub(super) async fn watch(client: Client, requirements: Requirements, forbidden: Arc<Notify>, check: Check) {
+pub(super) async fn watch(
+    client: Client,
+    requirements: Requirements,
+    namespaces: Namespaces,
+    forbidden: Arc<Notify>,
+    check: Check,
+) {
     loop {
         let pause = match missing(&client, &Subject::Own, &requirements).await {
             Ok(missing) if missing.is_empty() => {
@@ -139,9 +147,12 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
                 PAUSE
             }
             Ok(missing) => {
-                let grants: Vec<_> = missing.iter().map(|missing| missing.grant.as_str()).collect();
-                let message = format!("not allowed: grant {}", grants.join("; "));
-                let is_ready = missing.iter().all(Missing::is_optional);
+                let absence = |missing: &Missing| namespaces.absence(missing.scope.as_ref()?);
+                let absences: BTreeSet<_> = missing.iter().filter_map(absence).collect();
+                let lacking = || missing.iter().filter(|missing| absence(missing).is_none());
+                let grants: Vec<_> = lacking().map(|missing| missing.grant.as_str()).collect();
+                let message = message(&absences, &grants);
+                let is_ready = lacking().all(Missing::is_optional) && (absences.is_empty() || namespaces.any_watched());
                 if if is_ready { check.pass_with(Some(message)) } else { check.fail(message) } {
                     for grant in grants {
                         tracing::warn!(grant, "not allowed: a Role or ClusterRole must grant this");
@@ -162,6 +173,12 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
     }
 }
 
+/// The message about namespaces that may be missing, and about permissions that are missing elsewhere.
+fn message(absences: &BTreeSet<String>, grants: &[&str]) -> String {
+    let grants = (!grants.is_empty()).then(|| format!("not allowed: grant {}", grants.join("; ")));
+    absences.iter().cloned().chain(grants).collect::<Vec<_>>().join("; ")
+}
+
 /// A permission that is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
@@ -169,6 +186,8 @@ pub(crate) struct Missing {
     pub(crate) grant: String,
     /// Its purpose.
     pub(crate) purpose: PermissionPurpose,
+    /// The scope of elections that needs it; `None` for the permissions on one object.
+    scope: Option<Scope>,
 }
 
 impl Missing {
@@ -193,7 +212,8 @@ pub(crate) async fn missing(
         let verbs = rule.missing(client, subject, scope.namespace(), name.as_deref()).await?;
         if !verbs.is_empty() {
             let grant = format!("{} on {requirement}", verbs.join(", "));
-            missing.push(Missing { grant, purpose: *purpose });
+            let scope = name.is_none().then(|| scope.clone());
+            missing.push(Missing { grant, purpose: *purpose, scope });
         }
     }
     Ok(missing)

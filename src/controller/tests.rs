@@ -1,6 +1,8 @@
 //! Tests of a whole controller in virtual time, against a server that stores objects.
 
+mod namespaces;
 mod server;
+mod silence;
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -309,7 +311,16 @@ async fn the_flags_decide_which_checks_a_controller_has_and_what_it_lists() {
         ),
         (
             "--native --leader-elect=false --watch-namespaces=n",
-            &["crd", "leasecandidates/n", "leases/n", "native", "native-leasecandidates/n", "permissions", "writes"],
+            &[
+                "crd",
+                "leasecandidates/n",
+                "leases/n",
+                "namespaces",
+                "native",
+                "native-leasecandidates/n",
+                "permissions",
+                "writes",
+            ],
             vec![
                 format!("/apis/{hustings}/namespaces/n/leasecandidates"),
                 format!("/apis/{kubernetes}/namespaces/n/leasecandidates"),

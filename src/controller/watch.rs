@@ -1,30 +1,39 @@
 //! Watches Leases and LeaseCandidates.
 //!
 //! - There is one watch per kind and scope, so that a namespace without read permission does not delay the others.
-//! - A watch reports each change as a [`WatchEvent`], and keeps only the names of the objects.
-//! - A new list shows only the objects that exist now. The watch therefore compares each list with the names that it
-//!   keeps, and reports the missing objects as removed.
+//! - A watch reports each change as a [`WatchEvent`]. kube-runtime's reflector keeps the objects in a store, which
+//!   [`Stores`](super::stores::Stores) lets everything read that only reads.
+//! - A new list replaces the store, and shows only the objects that exist now. The watch therefore compares each list
+//!   with the store before it, and reports the missing objects as removed.
 //! - The API server may not serve a kind, or only one of its versions. After a failure, the watch discovers the served
 //!   version before it lists again. Objects of a kind that is no longer served count as removed.
 //! - A watch ends after a minute and resumes where it ended. A dead connection therefore lasts at most a minute.
 
+mod reporter;
+
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
+use hustings_client::clock::Clock;
 use hustings_client::store::{Pauses, watch_config};
 use hustings_core::election::NODE_LEASES;
 use kube::Client;
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{Store, reflector};
 use kube::runtime::watcher::{self, Event};
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio::sync::watch::{self, Receiver, Sender};
 
-use super::key::ObjectKey;
+use self::reporter::WatchReporter;
+use super::namespaces::Namespaces;
+use super::stores::Stored;
 use super::watched::{Scope, WatchEvent, WatchedKind};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::ControllerMetrics;
@@ -39,33 +48,34 @@ const REDISCOVERY: Duration = Duration::from_secs(30);
 /// How long a discovery may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The failure of a discovery that takes longer.
+const NO_DISCOVERY: &str = "no answer to the discovery within 5 s";
+
 /// The watch of one kind in one scope.
 pub(super) struct Watch<K: WatchedKind> {
     sender: mpsc::Sender<WatchEvent>,
     served: Sender<Option<K::DynamicType>>,
     rng: StdRng,
+    writer: Writer<Stored<K>>,
     reporter: WatchReporter,
-}
-
-/// Reports the state of a watch in health checks, metrics and the log.
-struct WatchReporter {
-    scope: Scope,
-    listed: Check,
-    crd: Option<Check>,
-    metrics: ControllerMetrics,
 }
 
 impl<K: WatchedKind> Watch<K> {
     /// Creates a watch that sends its events to `sender` and reports its state to `health` and `metrics`.
     pub(super) fn new(
-        (scope, sender, metrics): (Scope, mpsc::Sender<WatchEvent>, ControllerMetrics),
-        health: &Health,
+        (scope, sender): (Scope, mpsc::Sender<WatchEvent>),
+        (health, metrics, namespaces, clock): (&Health, ControllerMetrics, Namespaces, Arc<dyn Clock>),
         crd: Option<Check>,
         rng: StdRng,
     ) -> Self {
         let listed = health.check(scope.check(K::RESOURCE.as_str()));
-        let reporter = WatchReporter { scope, listed, crd, metrics };
-        Self { sender, served: watch::channel(None).0, rng, reporter }
+        let reporter = WatchReporter::new(scope, (listed, crd), metrics, (namespaces, clock));
+        Self { sender, served: watch::channel(None).0, rng, writer: Writer::default(), reporter }
+    }
+
+    /// The store with the objects of this watch.
+    pub(super) fn store(&self) -> Store<Stored<K>> {
+        self.writer.as_reader()
     }
 
     /// The version of the kind that the server was last found to serve.
@@ -75,52 +85,54 @@ impl<K: WatchedKind> Watch<K> {
 
     /// Watches until the receiver is dropped.
     pub(super) async fn run(self, client: Client) {
-        let Self { sender, served, rng, reporter } = self;
-        let scope = &reporter.scope;
-        let events = events::<K>(client, scope, served.clone()).backoff(Pauses::new(SHORTEST_PAUSE, rng));
-        let mut events = pin!(events);
-        // The reported objects, and those of them that the list in progress has not shown yet.
-        let (mut known, mut missing) = (BTreeSet::new(), BTreeSet::new());
-        while let Some(event) = events.next().await {
-            let before = known.len();
-            let watch_event = match event {
-                Ok(Event::Init) => {
-                    missing.clone_from(&known);
+        let Self { sender, served, rng, writer, mut reporter } = self;
+        let (scope, store) = (reporter.scope.clone(), writer.as_reader());
+        let events = events::<K>(client, &scope, store.clone(), served.clone());
+        let mut events = pin!(reflector(writer, events.backoff(Pauses::new(SHORTEST_PAUSE, rng))));
+        // The objects that were reported and that the list in progress may lack; empty between lists.
+        let mut reported = BTreeSet::new();
+        loop {
+            let event = tokio::select! {
+                biased;
+                may_continue = reporter.overdue::<K>() => {
+                    // Most elections do not need these objects.
+                    if may_continue && sender.send(WatchEvent::Listed(scope.clone(), K::RESOURCE)).await.is_err() {
+                        return;
+                    }
                     continue;
                 }
-                Ok(Event::InitApply((key, object))) => {
-                    missing.remove(&key);
-                    known.insert(key.clone());
-                    object.changed(key)
+                event = events.next() => event,
+            };
+            let Some(event) = event else { return };
+            let watch_event = match event {
+                Ok(Event::Init) => {
+                    reported.extend(store.state().iter().map(|object| object.key.clone()));
+                    reporter.begin();
+                    continue;
+                }
+                Ok(Event::InitApply(Stored { key, content })) => {
+                    // The rest of this list may fail, and the next list may lack the object.
+                    reported.insert(key.clone());
+                    K::changed(key, content)
                 }
                 Ok(Event::InitDone) => {
-                    for key in std::mem::take(&mut missing) {
-                        known.remove(&key);
-                        if sender.send(K::removed(key)).await.is_err() {
+                    for key in std::mem::take(&mut reported) {
+                        let is_gone = store.get(&Stored::reference(&key)).is_none();
+                        if is_gone && sender.send(K::removed(key)).await.is_err() {
                             return;
                         }
                     }
                     reporter.pass::<K>(served.borrow().is_some());
                     WatchEvent::Listed(scope.clone(), K::RESOURCE)
                 }
-                Ok(Event::Apply((key, object))) => {
-                    known.insert(key.clone());
-                    object.changed(key)
-                }
-                Ok(Event::Delete((key, _))) => {
-                    known.remove(&key);
-                    K::removed(key)
-                }
+                Ok(Event::Apply(Stored { key, content })) => K::changed(key, content),
+                Ok(Event::Delete(Stored { key, .. })) => K::removed(key),
                 Err(error) => {
-                    let is_refused = reporter.report::<K>(&error);
-                    if !K::OPTIONAL || !is_refused {
-                        continue;
-                    }
-                    // Elections do not wait for objects that the server refuses to list.
-                    WatchEvent::Listed(scope.clone(), K::RESOURCE)
+                    let Some(event) = reporter.fail::<K>(&error) else { continue };
+                    event
                 }
             };
-            reporter.count::<K>(before, known.len());
+            reporter.count::<K>(store.len());
             if sender.send(watch_event).await.is_err() {
                 return;
             }
@@ -133,14 +145,15 @@ impl<K: WatchedKind> Watch<K> {
 fn events<K: WatchedKind>(
     client: Client,
     scope: &Scope,
+    store: Store<Stored<K>>,
     served: Sender<Option<K::DynamicType>>,
-) -> impl Stream<Item = watcher::Result<Event<(ObjectKey, K)>>> + Send + use<K> {
+) -> impl Stream<Item = watcher::Result<Event<Stored<K>>>> + Send + use<K> {
     // Pace the requests, since the watcher resumes at once after each stream, even after one that ends immediately.
     let client = hustings_client::store::paced(client, "default");
     let scope = scope.clone();
     let begin = move || stream::once(begin::<K>(client.clone(), scope.clone(), served.clone())).flatten().boxed();
     stream::unfold(None, move |watcher| {
-        let begin = begin.clone();
+        let (begin, store) = (begin.clone(), store.clone());
         let mut watcher = watcher.unwrap_or_else(&begin);
         async move {
             loop {
@@ -150,7 +163,7 @@ fn events<K: WatchedKind>(
                         tracing::debug!(resource = K::NAME, %error, "a watch broke off");
                     }
                     Some(Ok(event)) => {
-                        if let Some(event) = keyed(event) {
+                        if let Some(event) = stored(event, &store) {
                             return Some((Ok(event), Some(watcher)));
                         }
                         tracing::debug!(resource = K::NAME, "ignored an object without a name");
@@ -171,7 +184,7 @@ async fn begin<K: WatchedKind>(
     served: Sender<Option<K::DynamicType>>,
 ) -> BoxStream<'static, watcher::Result<Event<K>>> {
     let discovered = tokio::time::timeout(DISCOVERY_TIMEOUT, K::served(&client)).await;
-    match discovered.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into()))) {
+    match discovered.unwrap_or_else(|_| Err(kube::Error::Service(NO_DISCOVERY.into()))) {
         Ok(Some(version)) => {
             let api = K::api(client, &scope, &version);
             served.send_replace(Some(version));
@@ -186,67 +199,23 @@ async fn begin<K: WatchedKind>(
     }
 }
 
-/// Adds the key of the object to an event; `None` if the object has no name.
-fn keyed<K: WatchedKind>(event: Event<K>) -> Option<Event<(ObjectKey, K)>> {
+/// The event with the parts of objects that the controller keeps; `None` if an object has no name.
+///
+/// A list after a failure repeats most objects. An object that has not changed keeps its content in memory, so that a
+/// list does not double what the store holds.
+fn stored<K: WatchedKind>(event: Event<K>, store: &Store<Stored<K>>) -> Option<Event<Stored<K>>> {
     Some(match event {
         Event::Init => Event::Init,
-        Event::InitApply(object) => Event::InitApply((ObjectKey::of(&object)?, object)),
+        Event::InitApply(object) => {
+            let object = Stored::of(object)?;
+            let known = store.get(&Stored::reference(&object.key));
+            let same = known.filter(|known| K::version_of(&known.content) == K::version_of(&object.content));
+            Event::InitApply(same.map_or(object, |known| Stored::clone(&known)))
+        }
         Event::InitDone => Event::InitDone,
-        Event::Apply(object) => Event::Apply((ObjectKey::of(&object)?, object)),
-        Event::Delete(object) => Event::Delete((ObjectKey::of(&object)?, object)),
+        Event::Apply(object) => Event::Apply(Stored::of(object)?),
+        Event::Delete(object) => Event::Delete(Stored::of(object)?),
     })
-}
-
-impl WatchReporter {
-    fn pass<K: WatchedKind>(&self, is_served: bool) {
-        if let Some(crd) = &self.crd {
-            crd.pass();
-        }
-        let warning = (!is_served).then(|| format!("the API server does not serve {}", K::NAME));
-        if self.listed.pass_with(warning) {
-            let does = if is_served { "listed and watched" } else { "not served by the API server" };
-            tracing::info!(resource = K::NAME, scope = %self.scope, "{does}");
-        }
-    }
-
-    /// Updates the number of known objects of all scopes. In this scope it was `before` and is `now`.
-    fn count<K: WatchedKind>(&self, before: usize, now: usize) {
-        let gauge = self.metrics.watched_objects.get_or_create(&K::RESOURCE.label());
-        gauge.inc_by(i64::try_from(now.saturating_sub(before)).unwrap_or(i64::MAX));
-        gauge.dec_by(i64::try_from(before.saturating_sub(now)).unwrap_or(i64::MAX));
-    }
-
-    /// Reports a failure. Returns whether the server refuses to list or watch, so that a retry does not help.
-    fn report<K: WatchedKind>(&self, error: &watcher::Error) -> bool {
-        self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
-        let status = match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(status))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            | watcher::Error::WatchError(status) => Some(status),
-            _ => None,
-        };
-        let code = status.map_or(0, |status| status.code);
-        let message = match (code, &self.crd) {
-            (403, _) => format!("not allowed: grant the verbs list and watch on {} in {}", K::NAME, self.scope),
-            (404, Some(crd)) => {
-                let message = format!("{} is not installed: run `hustings crds | kubectl apply -f -`", K::NAME);
-                crd.fail(message.clone());
-                message
-            }
-            (404, None) => format!("the resource {} is not known to the server", K::NAME),
-            // The version is too old. The next list solves that.
-            (410, _) => return false,
-            // kube prints the whole status, so format the error here.
-            _ => status.map_or_else(|| error.to_string(), |status| format!("{} ({code})", status.message)),
-        };
-        let is_new =
-            if K::OPTIONAL { self.listed.pass_with(Some(message.clone())) } else { self.listed.fail(message.clone()) };
-        if is_new {
-            tracing::warn!(resource = K::NAME, scope = %self.scope, reason = message, "cannot list and watch");
-        }
-        // A server that is overloaded or starting may answer the next request.
-        !matches!(code, 0 | 408 | 429 | 503 | 504)
-    }
 }
 
 fn config<K: WatchedKind>(scope: &Scope) -> watcher::Config {

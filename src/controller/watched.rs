@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::ready;
+use std::sync::Arc;
 
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, names};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord};
@@ -27,21 +28,25 @@ pub(super) enum Scope {
 #[derive(Debug)]
 pub(super) enum WatchEvent {
     /// A new version of a Lease.
-    Lease(LeaseKey, Box<LeaseRecord>),
+    Lease(LeaseKey, Arc<LeaseRecord>),
     /// A Lease was deleted, or lost its label.
     LeaseRemoved(LeaseKey),
     /// A new version of a candidate.
-    Candidate(MemberKey, Box<WatchedCandidate>),
+    Candidate(MemberKey, WatchedCandidate),
     /// A candidate was deleted.
     CandidateRemoved(MemberKey),
     /// The watch has reported all objects of a kind in a scope, or it cannot report any.
     Listed(Scope, metrics::Resource),
+    /// The server forbids to list or watch a kind that elections need.
+    Refused(Scope, metrics::Resource),
 }
 
 /// A kind of objects that the controller watches.
 pub(super) trait WatchedKind:
     Resource<DynamicType: Clone + Default + Send + Sync + 'static> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
 {
+    /// The part of an object that the controller keeps. Cloning it is cheap.
+    type Content: Clone + fmt::Debug + Send + Sync + 'static;
     /// The kind in the metrics.
     const RESOURCE: metrics::Resource;
     /// The API resource as RBAC names it.
@@ -56,8 +61,12 @@ pub(super) trait WatchedKind:
     fn labels() -> Option<String> {
         None
     }
-    /// The event for a new version of this object.
-    fn changed(self, key: ObjectKey) -> WatchEvent;
+    /// The part of this object to keep.
+    fn content(self) -> Self::Content;
+    /// The `resourceVersion` of an object.
+    fn version_of(content: &Self::Content) -> u64;
+    /// The event for a new version of an object.
+    fn changed(key: ObjectKey, content: Self::Content) -> WatchEvent;
     /// The event for an object that was deleted or no longer matches the selector.
     fn removed(key: ObjectKey) -> WatchEvent;
 }
@@ -66,14 +75,14 @@ pub(super) trait WatchedKind:
 #[derive(Clone, Debug)]
 pub(super) struct WatchedCandidate {
     /// The fields that the election observes.
-    pub(super) record: CandidateRecord,
+    pub(super) record: Arc<CandidateRecord>,
     /// The transition times of its status.
     pub(super) transitions: Transitions,
 }
 
 impl From<ReadCandidate> for WatchedCandidate {
     fn from(candidate: ReadCandidate) -> Self {
-        Self { transitions: Transitions::read(&candidate.status), record: candidate.record }
+        Self { transitions: Transitions::read(&candidate.status), record: candidate.record.into() }
     }
 }
 
@@ -95,6 +104,11 @@ impl Scope {
         }
     }
 
+    /// Whether the scope covers this namespace.
+    pub(super) fn contains(&self, namespace: &str) -> bool {
+        self.namespace().is_none_or(|own| own == namespace)
+    }
+
     /// The name of the check `name` for this scope.
     pub(super) fn check(&self, name: &str) -> String {
         self.namespace().map_or_else(|| name.to_owned(), |namespace| format!("{name}/{namespace}"))
@@ -111,6 +125,7 @@ impl fmt::Display for Scope {
 }
 
 impl WatchedKind for ReadLease {
+    type Content = Arc<LeaseRecord>;
     const RESOURCE: metrics::Resource = metrics::Resource::Leases;
     const NAME: &'static str = "leases.coordination.k8s.io";
 
@@ -126,8 +141,16 @@ impl WatchedKind for ReadLease {
         Some(format!("{}={}", names::ENROLLED_LABEL, names::ENROLLED))
     }
 
-    fn changed(self, key: ObjectKey) -> WatchEvent {
-        WatchEvent::Lease(key.into(), Box::new(self.record))
+    fn content(self) -> Arc<LeaseRecord> {
+        self.record.into()
+    }
+
+    fn version_of(content: &Arc<LeaseRecord>) -> u64 {
+        content.resource_version
+    }
+
+    fn changed(key: ObjectKey, content: Arc<LeaseRecord>) -> WatchEvent {
+        WatchEvent::Lease(key.into(), content)
     }
 
     fn removed(key: ObjectKey) -> WatchEvent {
@@ -136,6 +159,7 @@ impl WatchedKind for ReadLease {
 }
 
 impl WatchedKind for ReadCandidate {
+    type Content = WatchedCandidate;
     const RESOURCE: metrics::Resource = metrics::Resource::Candidates;
     const NAME: &'static str = "leasecandidates.hustings.io";
 
@@ -147,8 +171,16 @@ impl WatchedKind for ReadCandidate {
         scoped(client, scope.namespace())
     }
 
-    fn changed(self, key: ObjectKey) -> WatchEvent {
-        WatchEvent::Candidate(member(key, CandidateKind::Hustings), Box::new(self.into()))
+    fn content(self) -> WatchedCandidate {
+        self.into()
+    }
+
+    fn version_of(content: &WatchedCandidate) -> u64 {
+        content.record.resource_version
+    }
+
+    fn changed(key: ObjectKey, content: WatchedCandidate) -> WatchEvent {
+        WatchEvent::Candidate(member(key, CandidateKind::Hustings), content)
     }
 
     fn removed(key: ObjectKey) -> WatchEvent {
@@ -157,6 +189,7 @@ impl WatchedKind for ReadCandidate {
 }
 
 impl WatchedKind for ReadNativeCandidate {
+    type Content = WatchedCandidate;
     const RESOURCE: metrics::Resource = metrics::Resource::NativeCandidates;
     const NAME: &'static str = "leasecandidates.coordination.k8s.io";
     const OPTIONAL: bool = true;
@@ -169,10 +202,17 @@ impl WatchedKind for ReadNativeCandidate {
         scoped_native(client, scope.namespace(), *version)
     }
 
-    fn changed(self, key: ObjectKey) -> WatchEvent {
+    fn content(self) -> WatchedCandidate {
         // Native candidates have no status.
-        let candidate = WatchedCandidate { record: self.record, transitions: Transitions::default() };
-        WatchEvent::Candidate(member(key, CandidateKind::Native), Box::new(candidate))
+        WatchedCandidate { record: self.record.into(), transitions: Transitions::default() }
+    }
+
+    fn version_of(content: &WatchedCandidate) -> u64 {
+        content.record.resource_version
+    }
+
+    fn changed(key: ObjectKey, content: WatchedCandidate) -> WatchEvent {
+        WatchEvent::Candidate(member(key, CandidateKind::Native), content)
     }
 
     fn removed(key: ObjectKey) -> WatchEvent {

@@ -49,6 +49,8 @@ pub struct ControllerMetrics {
     pub missed_pings: Labelled<Counter>,
     /// List and watch requests that failed.
     pub watch_failures: Labelled<Counter>,
+    /// Watches whose list has been missing for longer than is normal.
+    pub unlisted: Labelled<Gauge>,
     /// Objects in the stores of the watches.
     pub watched_objects: Labelled<Gauge>,
     /// Leases waiting for a decision that is due.
@@ -104,6 +106,7 @@ impl ControllerMetrics {
             acks: series(Kind::ALL.map(Kind::label)),
             missed_pings: series(Kind::ALL.map(Kind::label)),
             watch_failures: series(Resource::ALL.map(Resource::label)),
+            unlisted: series(Resource::ALL.map(Resource::label)),
             watched_objects: series(Resource::ALL.map(Resource::label)),
             queue_depth: Gauge::default(),
             decision: Histogram::new([0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1]),
@@ -171,6 +174,11 @@ impl ControllerMetrics {
             self.missed_pings.clone(),
         );
         registry.register("watch_failures", "List and watch requests that failed", self.watch_failures.clone());
+        registry.register(
+            "unlisted",
+            "Watches that have had no complete list for 10 s; /readyz?verbose says since when and why",
+            self.unlisted.clone(),
+        );
         registry.register(
             "watched_objects",
             "Objects in the watch caches of this process",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hustings_core::model::Now;
 use tokio::time::Instant;
 
-use super::{Dispatcher, is_listed};
+use super::Dispatcher;
 use crate::controller::key::LeaseKey;
 use crate::page::{ControllerView, Problem, Severity};
 use crate::terminal::visible;
@@ -41,7 +41,7 @@ impl Dispatcher {
                 break;
             };
             // Before the lists are complete, the view would lack candidates. The end of the lists calls `note_all`.
-            if is_listed(&self.listed, &key) {
+            if self.scopes.is_listed(key.namespace()) {
                 self.publish_lease(&key, now);
             }
         }
@@ -80,7 +80,7 @@ impl Dispatcher {
     fn publish_lease(&mut self, key: &LeaseKey, now: Now) {
         let Some(lease) = self.leases.get_mut(key) else { return };
         let decides = self.leads && self.parts.elects(lease);
-        if let (Some(view), Some(publication)) = (lease.view(now, decides), &self.publication) {
+        if let (Some(view), Some(publication)) = (lease.view(now, &self.parts.stores, decides), &self.publication) {
             publication.page.publish(&view);
         }
     }

@@ -1,6 +1,7 @@
 mod events;
 mod measure;
 mod page;
+mod scopes;
 
 use std::convert::Infallible;
 
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use super::*;
 use crate::ops::health::STUCK_AFTER;
-use crate::ops::metrics::{self, FailureLabels, Kind, LeaseState};
+use crate::ops::metrics::{self, FailureLabels, Kind, LeaseState, Resource};
 
 /// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {
@@ -49,6 +50,7 @@ fn parts() -> Parts {
         clock,
         leading: Electing::Always,
         native: None,
+        stores: Stores::default(),
         executor,
         publisher,
         metrics,
@@ -61,10 +63,10 @@ fn key(name: &str) -> MemberKey {
     MemberKey { namespace: "n".into(), candidate: CandidateKey::hustings(name) }
 }
 
-fn candidate(lease: &str) -> Box<WatchedCandidate> {
+fn candidate(lease: &str) -> WatchedCandidate {
     let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "5" });
-    Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).into())
+    ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).into()
 }
 
 async fn decide_next(dispatcher: &mut Dispatcher) {
@@ -102,7 +104,7 @@ async fn a_standby_forgets_a_deleted_lease_without_candidates() {
         },
         "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
     }));
-    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Box::new(lease.record)));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Arc::new(lease.record)));
     dispatcher.handle(WatchEvent::CandidateRemoved(key("a")));
     dispatcher.handle(WatchEvent::LeaseRemoved(LeaseKey::new("n", "l")));
     assert_eq!(dispatcher.leases.len(), 1);
@@ -200,21 +202,6 @@ async fn a_promotion_causes_a_decision_at_once_and_a_panicked_decision_one_after
     assert_eq!(tokio::time::timeout(pause, dispatcher.queue.take()).await.ok(), Some(lease));
 }
 
-#[test]
-fn a_namespace_is_listed_once_all_scopes_that_cover_it_are() {
-    let whole = Listed { leases: true, candidates: true, native: true };
-    let partial = Listed { candidates: false, ..whole };
-    let scope = |namespace: &str| Scope::Namespace(namespace.to_owned());
-    let key = LeaseKey::new("n", "l");
-    for (listed, expected) in [
-        ([(scope("n"), whole), (scope("other"), partial)], true),
-        ([(scope("n"), partial), (scope("other"), whole)], false),
-        ([(scope("n"), whole), (Scope::Cluster, partial)], false),
-    ] {
-        assert_eq!(is_listed(&listed.clone().into(), &key), expected, "{listed:?}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_outcome_of_a_status_write_is_observed_and_causes_the_next_decision() {
     let mut dispatcher = dispatcher(false);
@@ -247,7 +234,7 @@ fn with_native_candidate(elects: bool) -> (Dispatcher, watch::Sender<bool>) {
     dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), Page::new())));
     let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
     let mut record = candidate("l");
-    record.record.kind = CandidateKind::Native;
+    record.record = CandidateRecord { kind: CandidateKind::Native, ..CandidateRecord::clone(&record.record) }.into();
     dispatcher.handle(WatchEvent::Candidate(native, record));
     (dispatcher, elects_native)
 }
@@ -259,7 +246,7 @@ async fn due(dispatcher: &mut Dispatcher) -> Option<LeaseKey> {
     Some(key)
 }
 
-fn held_lease() -> Box<LeaseRecord> {
+fn held_lease() -> Arc<LeaseRecord> {
     let lease = ReadLease::from_json(json!({
         "metadata": {
             "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "6",
@@ -268,7 +255,7 @@ fn held_lease() -> Box<LeaseRecord> {
         },
         "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15 },
     }));
-    Box::new(lease.record)
+    Arc::new(lease.record)
 }
 
 #[tokio::test(start_paused = true)]

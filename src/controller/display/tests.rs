@@ -3,6 +3,8 @@
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::election::{Config, Observation, Source, Unheld};
 use hustings_core::model::{CandidateKey, Evidence, NativeFields, WireTime};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher;
 use serde_json::{Value, json};
 
 mod next;
@@ -11,6 +13,8 @@ mod problems;
 
 use super::*;
 use crate::controller::elected_lease::ElectedLease;
+use crate::controller::stores::Stored;
+use crate::controller::watched::Scope;
 use crate::ops::metrics::ControllerMetrics;
 use crate::page::{Severity, Span, SpanKind};
 
@@ -20,6 +24,8 @@ const EPOCH: i64 = 1_767_322_800_000_000;
 /// One Lease with its candidates, what the page shows of it, and the time.
 struct Scene {
     lease: ElectedLease,
+    writer: Writer<Stored<ReadCandidate>>,
+    stores: Stores,
     shown: Option<ElectionView>,
     version: u64,
     now: Now,
@@ -29,7 +35,9 @@ impl Scene {
     fn new(candidates: &[Value]) -> Self {
         let lease = ElectedLease::new(&Config::default(), LeaseKey::new("n", "l"), true);
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(EPOCH) };
-        let mut scene = Self { lease, shown: None, version: 100, now };
+        let (writer, mut stores) = (Writer::default(), Stores::default());
+        stores.add_candidates(&Scope::Cluster, writer.as_reader());
+        let mut scene = Self { lease, writer, stores, shown: None, version: 100, now };
         for candidate in candidates {
             scene.candidate(candidate);
         }
@@ -46,7 +54,9 @@ impl Scene {
 
     /// Observes a version of a candidate.
     fn candidate(&mut self, candidate: &Value) {
-        self.lease.observe_candidate(self.now, ReadCandidate::from_json(candidate.clone()).into(), None);
+        let candidate = Stored::of(ReadCandidate::from_json(candidate.clone())).unwrap();
+        self.writer.apply_watcher_event(&watcher::Event::Apply(candidate.clone()));
+        self.lease.observe_candidate(self.now, candidate.content, None);
     }
 
     /// Observes a version of the Lease with this holder, session, transitions, and more annotations.
@@ -69,7 +79,7 @@ impl Scene {
     }
 
     fn decided(&mut self) -> ElectionView {
-        self.lease.decide(self.now, &ControllerMetrics::new().0);
+        self.lease.decide(self.now, &self.stores, &ControllerMetrics::new().0);
         self.view(true)
     }
 
@@ -78,7 +88,7 @@ impl Scene {
     }
 
     fn view(&mut self, decides: bool) -> ElectionView {
-        if let Some(view) = self.lease.view(self.now, decides) {
+        if let Some(view) = self.lease.view(self.now, &self.stores, decides) {
             self.shown = Some(view);
         }
         self.shown.clone().unwrap()
@@ -146,9 +156,9 @@ fn a_renewal_alone_makes_no_view() {
         let renew = |scene: &mut Scene| {
             scene.lease("a", "s/1/15", 7, &json!({}));
             if decides {
-                scene.lease.decide(scene.now, &ControllerMetrics::new().0);
+                scene.lease.decide(scene.now, &scene.stores, &ControllerMetrics::new().0);
             }
-            scene.lease.view(scene.now, decides)
+            scene.lease.view(scene.now, &scene.stores, decides)
         };
         let first = renew(&mut scene).unwrap();
         scene.pass(2_000);
@@ -176,7 +186,11 @@ fn any_change_other_than_a_renewal_makes_a_view() {
         };
         assert_eq!(renew(&mut scene).acts.len(), 1);
         scene.pass(8_000);
-        assert_eq!(scene.lease.view(scene.now, decides).map(|view| view.problems.len()), Some(1), "it is silent");
+        assert_eq!(
+            scene.lease.view(scene.now, &scene.stores, decides).map(|view| view.problems.len()),
+            Some(1),
+            "it is silent"
+        );
         assert_eq!(renew(&mut scene).problems, [], "it lives");
         scene.pass(2_000);
         assert_eq!(renew(&mut scene).acts, [], "the exclusion has ended");

@@ -4,11 +4,15 @@ mod pings;
 
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::{EvidenceConfig, Reason, Unheld};
-use hustings_core::model::{ContainerEnd, History, PodRecord, RecordedStatus, SessionMark};
+use hustings_core::model::{Cause, ContainerEnd, History, PodRecord, RecordedStatus, SessionMark};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher;
 use serde_json::json;
 
 use super::*;
 use crate::controller::status::Transitions;
+use crate::controller::stores::Stored;
+use crate::controller::watched::Scope;
 
 #[test]
 fn a_status_keeps_the_transition_times_of_the_last_watched_version() {
@@ -19,18 +23,21 @@ fn a_status_keeps_the_transition_times_of_the_last_watched_version() {
         "spec": { "leaseName": "l" },
         "status": { "state": "Holder", "conditions": [leading] },
     }));
-    let shown = WatchedCandidate::from(shown);
+    let shown = Stored::of(shown).unwrap();
+    let (mut writer, mut stores) = (Writer::default(), Stores::default());
+    writer.apply_watcher_event(&watcher::Event::Apply(shown.clone()));
+    stores.add_candidates(&Scope::Cluster, writer.as_reader());
     let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
-    lease.observe_candidate(at(0), shown.clone(), None);
+    lease.observe_candidate(at(0), shown.content.clone(), None);
     let patch = |name: &str| Action::PatchStatus {
         candidate: CandidateKey::hustings(name),
         uid: "u".into(),
         status: RecordedStatus::default(),
     };
-    let plan = lease.plan(vec![patch("a"), patch("unknown")]);
+    let plan = lease.plan(vec![patch("a"), patch("unknown")], &stores);
     let kept: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.transitions)).collect();
-    assert_eq!(kept, [("a", shown.transitions), ("unknown", Transitions::default())]);
-    assert!(shown.transitions != Transitions::default());
+    assert_eq!(kept, [("a", shown.content.transitions), ("unknown", Transitions::default())]);
+    assert!(shown.content.transitions != Transitions::default());
 }
 
 pub(in crate::controller) fn verdict(candidate: &CandidateKey, state: CandidateState) -> CandidateVerdict {
@@ -191,7 +198,7 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
     for (version, transitions, expected) in [(2, 7, 0), (3, 7, 0), (4, 9, 2)] {
         let record = LeaseRecord { transitions, ..lease_of("a", Some("s/1/15"), version) };
         lease.observe(at(1), Observation::Lease { record, source: Source::Watch }, None);
-        lease.decide(at(1), &metrics);
+        lease.decide(at(1), &Stores::default(), &metrics);
         let sample = lease.sample(at(1).moment).unwrap();
         assert_eq!((sample.transitions, sample.new_transitions, sample.candidates), (transitions, expected, 2));
         assert!(sample.held);
@@ -199,7 +206,7 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
     lease.stand_by();
     let record = LeaseRecord { transitions: 15, ..lease_of("a", Some("s/1/15"), 5) };
     lease.observe(at(2), Observation::Lease { record, source: Source::Watch }, None);
-    lease.decide(at(2), &metrics);
+    lease.decide(at(2), &Stores::default(), &metrics);
     assert_eq!(
         lease.sample(at(2).moment).unwrap().new_transitions,
         0,
@@ -211,13 +218,13 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
 #[test]
 fn a_plan_with_actions_contains_the_version_that_it_is_based_on() {
     let mut lease = elected_lease();
-    let plan = lease.plan(vec![Action::ReadLease]);
+    let plan = lease.plan(vec![Action::ReadLease], &Stores::default());
     assert!(plan.current.is_none(), "no version is known");
     let observation = Observation::Lease { record: lease_of("a", Some("s/1/15"), 2), source: Source::Watch };
     lease.observe(at(1), observation, None);
-    let plan = lease.plan(vec![Action::ReadLease]);
+    let plan = lease.plan(vec![Action::ReadLease], &Stores::default());
     assert_eq!((plan.actions.len(), plan.current.map(|record| record.resource_version)), (1, Some(2)));
-    assert!(lease.plan(Vec::new()).current.is_none());
+    assert!(lease.plan(Vec::new(), &Stores::default()).current.is_none());
 }
 
 #[test]
@@ -225,7 +232,7 @@ fn a_lease_has_native_candidates_while_one_stands_for_it() {
     let mut lease = elected_lease();
     assert!(!lease.has_native_candidates());
     let record = CandidateRecord { kind: CandidateKind::Native, name: "c".to_owned(), ..CandidateRecord::default() };
-    let candidate = WatchedCandidate { record, transitions: Transitions::default() };
+    let candidate = WatchedCandidate { record: record.into(), transitions: Transitions::default() };
     lease.observe_candidate(at(1), candidate, None);
     assert!(lease.has_native_candidates());
     lease.remove_candidate(at(2), CandidateKey::native("c"));
@@ -256,7 +263,7 @@ fn a_decision_that_finds_no_candidate_counts_once_as_an_election_without_a_resul
     let free = LeaseRecord { holder: None, ..lease_of("", Some("open"), 2) };
     lease.observe(at(0), Observation::Lease { record: free, source: Source::Watch }, None);
     for now in 0..20 {
-        lease.decide(at(now), &metrics);
+        lease.decide(at(now), &Stores::default(), &metrics);
     }
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get(), 1);
     let mut text = String::new();
@@ -291,12 +298,12 @@ fn the_silence_before_evidence_of_a_death_is_measured_once() {
         };
         lease.observe(at(seconds), Observation::Lease { record, source: Source::Watch }, None);
     }
-    lease.decide(at(6), &metrics);
+    lease.decide(at(6), &Stores::default(), &metrics);
     let end = ContainerEnd { container: "c".to_owned(), finished_at: Some(at(3).wall), reason: String::new() };
     let pod = PodRecord { uid: "p".to_owned(), ends: vec![end], ..PodRecord::default() };
     lease.observe(at(6), Observation::Pod { record: Some(pod) }, None);
     for seconds in [6, 7] {
-        lease.decide(at(seconds), &metrics);
+        lease.decide(at(seconds), &Stores::default(), &metrics);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let sum = r#"hustings_evidence_silence_seconds_sum{cause="container-terminated"} 4.0"#;
@@ -326,7 +333,7 @@ fn a_sample_shows_how_long_the_holder_has_been_asked_to_hand_over() {
         let record = LeaseRecord { preferred_holder, ..lease_of("a", Some("s/1/15"), version) };
         lease.observe(at(10), Observation::Lease { record, source: Source::Watch }, None);
     }
-    lease.decide(at(10), &metrics);
+    lease.decide(at(10), &Stores::default(), &metrics);
     let sample = lease.sample(at(13).moment).unwrap();
     assert_eq!((sample.preferred.as_secs(), sample.unheld.as_secs()), (3, 0));
 }

@@ -11,6 +11,7 @@ use kube::client::Body;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::controller::outage::UNREADY;
 use crate::ops::health::Health;
 
 /// An API server with one Lease.
@@ -140,8 +141,9 @@ fn report(health: &Health) -> String {
 #[tokio::test(start_paused = true)]
 async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_must_have_noticed() {
     let (server, mut elects, health, metrics) = start();
-    assert!(health.readiness().ready, "all other elections begin at once");
+    assert!(!health.readiness().ready, "a rollout waits for the first answer");
     sleep(Duration::from_secs(1)).await;
+    assert!(health.readiness().ready);
     assert_eq!(elector_shown(&metrics), [NativeElectorKind::Other]);
     sleep(Duration::from_secs(9)).await;
     let taken = server.lock().unwrap().lease.clone();
@@ -184,7 +186,9 @@ async fn a_server_that_does_not_answer_ends_the_right_to_elect() {
     assert_eq!(elector_shown(&metrics), [NativeElectorKind::Unknown]);
     let report = report(&health);
     assert!(report.ends_with("leader-election-controller: cannot read it: no answer within 5 s"), "{report}");
-    assert!(health.readiness().ready, "all other elections go on");
+    assert!(!health.readiness().ready);
+    sleep(UNREADY).await;
+    assert!(health.readiness().ready, "all other elections go on, and a rollout must not hang");
     {
         let mut server = server.lock().unwrap();
         (server.hangs, server.reads) = (false, 0);

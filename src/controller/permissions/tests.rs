@@ -82,7 +82,7 @@ async fn a_controller_without_the_permissions_for_native_candidates_is_ready() {
     });
     let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect, &EvidenceConfig::default());
     let health = Health::new();
-    tokio::spawn(watch(client, requirements, Arc::default(), health.check("permissions")));
+    tokio::spawn(watch(client, requirements, Namespaces::new(&[]), Arc::default(), health.check("permissions")));
     tokio::time::sleep(PAUSE_WHILE_MISSING).await;
     let readiness = health.readiness();
     let expected = "not allowed: grant get, list, watch, patch, delete on leasecandidates of coordination.k8s.io in \
@@ -95,7 +95,7 @@ async fn a_controller_that_lacks_a_permission_of_each_purpose_is_not_ready() {
     let (client, _) = server(|_| json!({ "allowed": false }));
     let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect, &EvidenceConfig::default());
     let health = Health::new();
-    tokio::spawn(watch(client, requirements, Arc::default(), health.check("permissions")));
+    tokio::spawn(watch(client, requirements, Namespaces::new(&[]), Arc::default(), health.check("permissions")));
     tokio::time::sleep(PAUSE_WHILE_MISSING).await;
     assert!(!health.readiness().ready);
 }
@@ -165,7 +165,7 @@ fn the_own_lease_needs_permissions_in_the_namespace_of_the_flag_or_else_of_the_c
 async fn a_check_that_fails_is_repeated_soon() {
     let (client, reviewed) = server(|_| json!("never"));
     let health = Health::new();
-    tokio::spawn(watch(client, requirements(), Arc::default(), health.check("permissions")));
+    tokio::spawn(watch(client, requirements(), Namespaces::new(&[]), Arc::default(), health.check("permissions")));
     tokio::time::sleep(5 * (TIMEOUT + PAUSE_WHILE_MISSING)).await;
     assert!((5..=6).contains(&reviewed.lock().unwrap().len()));
     assert!(!health.readiness().ready, "no result is known");
@@ -179,7 +179,7 @@ async fn permissions_are_checked_often_while_one_is_missing_and_soon_after_a_den
         let (client, reviewed) = server(answer);
         let (health, forbidden) = (Health::new(), Arc::new(Notify::new()));
         let check = health.check("permissions");
-        let watching = tokio::spawn(watch(client, requirements(), Arc::clone(&forbidden), check));
+        let watching = tokio::spawn(watch(client, requirements(), Namespaces::new(&[]), Arc::clone(&forbidden), check));
         tokio::time::sleep(PAUSE_WHILE_MISSING * 23 + Duration::from_secs(4)).await;
         let checks = reviewed.lock().unwrap().len() / 18;
         assert_eq!((checks, health.readiness().ready), (most, most == 1));

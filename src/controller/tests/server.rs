@@ -27,6 +27,8 @@ pub(super) struct Server {
     pub(super) silent: Option<&'static str>,
     /// Requests whose paths begin with this are forbidden.
     pub(super) forbidden: Option<&'static str>,
+    /// Everything in these namespaces is forbidden, as after the deletion of a namespace with its Role.
+    pub(super) gone: Vec<&'static str>,
     /// Requests whose paths begin with this panic in the task that sends them.
     pub(super) panicking: Option<&'static str>,
 }
@@ -47,6 +49,10 @@ impl Server {
         if query.contains("watch=true") || self.silent.is_some_and(|silent| path.starts_with(silent)) {
             return None;
         }
+        let is_gone = |namespace: &&str| format!("{path}/").contains(&format!("/namespaces/{namespace}/"));
+        if self.gone.iter().any(is_gone) {
+            return Some(failure(403));
+        }
         if self.forbidden.is_some_and(|forbidden| path.starts_with(forbidden)) {
             return Some(failure(403));
         }
@@ -57,6 +63,7 @@ impl Server {
                     "singularName": "", "verbs": [] });
                 (200, json!({ "groupVersion": "coordination.k8s.io/v1alpha2", "resources": [kind] }))
             }
+            "GET" if is_namespace(path) => (200, json!({ "metadata": { "name": path.rsplit('/').next() } })),
             "GET" => match self.objects.get(path) {
                 Some(object) => (200, object.clone()),
                 None if path.ends_with("/leases") || path.ends_with("/leasecandidates") => {
@@ -73,7 +80,8 @@ impl Server {
                 let attributes = &sent.body["spec"]["resourceAttributes"];
                 self.named_reviews.extend(attributes["name"].as_str().map(str::to_owned));
                 let mut review = sent.body.clone();
-                review["status"] = json!({ "allowed": true });
+                let is_gone = attributes["namespace"].as_str().is_some_and(|namespace| self.gone.contains(&namespace));
+                review["status"] = json!({ "allowed": !is_gone });
                 (201, review)
             }
             "POST" if path.ends_with("events") => {
@@ -103,6 +111,10 @@ impl Server {
             }
         })
     }
+}
+
+fn is_namespace(path: &str) -> bool {
+    path.strip_prefix("/api/v1/namespaces/").is_some_and(|rest| !rest.contains('/'))
 }
 
 fn missing(path: &str) -> (u16, Value) {

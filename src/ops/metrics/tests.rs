@@ -29,6 +29,7 @@ fn each_metric_is_served_under_its_own_name() {
     metrics.elections.get_or_create(&ElectionResult::Granted.label()).inc_by(7);
     metrics.watch_failures.get_or_create(&resource).inc_by(8);
     metrics.watched_objects.get_or_create(&resource).set(9);
+    metrics.unlisted.get_or_create(&resource).set(14);
     metrics.queue_depth.set(10);
     metrics.leading.set(11);
     metrics.native_elector.get_or_create(&NativeElectorKind::Other.label()).set(12);
@@ -45,6 +46,7 @@ fn each_metric_is_served_under_its_own_name() {
         "elections_total{result=\"granted\"} 7",
         "watch_failures_total{resource=\"leases\"} 8",
         "watched_objects{resource=\"leases\"} 9",
+        "unlisted{resource=\"leases\"} 14",
         "queue_depth 10",
         "leading 11",
         "native_elector{elector=\"other\"} 12",

@@ -63,16 +63,17 @@ async fn only_the_leading_controller_reports_a_hand_over_that_nobody_asked_for()
         let events = record_events(&mut dispatcher);
         dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
         let ending = "7 a from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: handed over (connection closed)";
-        let before = LeaseRecord { preferred_holder: Some("b".to_owned()), transitions: 7, ..*held_lease() };
+        let before =
+            LeaseRecord { preferred_holder: Some("b".to_owned()), transitions: 7, ..LeaseRecord::clone(&held_lease()) };
         let after = LeaseRecord {
             resource_version: 7,
             holder: Some("b".to_owned()),
             transitions: 8,
             history: History::read(ending),
-            ..*held_lease()
+            ..LeaseRecord::clone(&held_lease())
         };
         for record in [before, after] {
-            dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Box::new(record)));
+            dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Arc::new(record)));
         }
         tokio::time::sleep(5 * TICK).await;
         let reported = events.lock().unwrap().iter().filter(|event| event.contains("HandedOver")).count();
@@ -86,10 +87,10 @@ async fn only_the_leading_controller_reports_that_a_candidate_has_taken_up_its_g
         let mut dispatcher = dispatcher(leads);
         let events = record_events(&mut dispatcher);
         dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
-        let granted = LeaseRecord { session: SessionMark::Open, ..*held_lease() };
-        let held = LeaseRecord { resource_version: 7, ..*held_lease() };
+        let granted = LeaseRecord { session: SessionMark::Open, ..LeaseRecord::clone(&held_lease()) };
+        let held = LeaseRecord { resource_version: 7, ..LeaseRecord::clone(&held_lease()) };
         for record in [granted, held] {
-            dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Box::new(record)));
+            dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Arc::new(record)));
         }
         tokio::time::sleep(5 * TICK).await;
         let events = events.lock().unwrap();

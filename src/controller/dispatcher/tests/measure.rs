@@ -38,8 +38,8 @@ async fn a_gap_counts_from_the_first_decision_that_finds_it() {
     dispatcher.parts.clock = hustings_client::testing::TokioClock::shared();
     list_all(&mut dispatcher);
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
-    let granted = LeaseRecord { session: SessionMark::Open, ..*held_lease() };
-    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Box::new(granted)));
+    let granted = LeaseRecord { session: SessionMark::Open, ..LeaseRecord::clone(&held_lease()) };
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Arc::new(granted)));
     for seconds in 0..3 {
         dispatcher.decide(LeaseKey::new("n", "l"));
         dispatcher.measure();
@@ -58,7 +58,7 @@ async fn the_oldest_gap_is_that_of_the_lease_that_has_been_free_the_longest() {
         dispatcher.handle(WatchEvent::Candidate(key(name), candidate(name)));
         let lease = LeaseKey::new("n", name);
         let free = LeaseRecord { session: SessionMark::Open, resource_version: 7, ..LeaseRecord::as_created() };
-        dispatcher.handle(WatchEvent::Lease(lease.clone(), Box::new(free)));
+        dispatcher.handle(WatchEvent::Lease(lease.clone(), Arc::new(free)));
         dispatcher.decide(lease);
         tokio::time::sleep(10 * TICK).await;
     }
@@ -74,7 +74,8 @@ async fn an_answer_to_a_ping_is_compared_with_the_version_before_it_and_counted_
         let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
         for (version, ping_time, renew_time) in [(6, time(3), time(2)), (7, time(3), time(4))] {
             let mut watched = candidate("l");
-            watched.record = CandidateRecord { resource_version: version, ping_time, renew_time, ..watched.record };
+            let record = CandidateRecord::clone(&watched.record);
+            watched.record = CandidateRecord { resource_version: version, ping_time, renew_time, ..record }.into();
             dispatcher.handle(WatchEvent::Candidate(key("a"), watched));
         }
         let acks = dispatcher.parts.metrics.acks.get_or_create(&Kind::Hustings.label()).get();

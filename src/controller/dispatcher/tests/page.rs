@@ -138,12 +138,12 @@ async fn only_the_leading_controller_warns_of_writes_without_effect() {
     list_all(&mut dispatcher);
     let lease = LeaseKey::new("n", "l");
     for version in 6..10 {
-        let record = LeaseRecord { resource_version: version, ..*held_lease() };
-        dispatcher.handle(WatchEvent::Lease(lease.clone(), Box::new(record)));
+        let record = LeaseRecord { resource_version: version, ..LeaseRecord::clone(&held_lease()) };
+        dispatcher.handle(WatchEvent::Lease(lease.clone(), Arc::new(record)));
         dispatcher.decide(lease.clone());
         tokio::time::sleep(5 * TICK).await;
     }
-    let mut record = candidate("l").record;
+    let mut record = CandidateRecord::clone(&candidate("l").record);
     record.resource_version = 60;
     let source = Source::StatusWritten { sent: dispatcher.parts.clock.now() };
     dispatcher.finish_status(&lease, Observation::Candidate { record, source });

@@ -32,7 +32,7 @@ fn next_of(holder: &str, recorded: &Value, decided: bool) -> Option<(String, boo
         }
     }
     display.judge(now, (decision.lease, candidates), decided);
-    let view = display.view(&LeaseKey::new("n", "l"), now, &election).unwrap();
+    let view = display.view(&LeaseKey::new("n", "l"), now, &election, &Stores::default()).unwrap();
     view.next.map(|next| (next.name, next.live))
 }
 

@@ -47,7 +47,7 @@ fn a_decision_counts_each_candidate_that_has_not_answered_its_ping() {
     lease.observe(at(0), Observation::Lease { record, source: Source::Watch }, None);
     for second in 0..20 {
         let sent = at(second).moment;
-        for action in lease.decide(at(second), &metrics).0.actions {
+        for action in lease.decide(at(second), &Stores::default(), &metrics).0.actions {
             let (candidate, ping, source) = match action {
                 Action::Ping { candidate, ping_time, .. } => (candidate, Some(ping_time), Source::Written { sent }),
                 Action::ReadCandidate { candidate } => (candidate, None, Source::Read { sent }),
@@ -86,7 +86,7 @@ fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
             renew_time,
             ..CandidateRecord::default()
         };
-        let candidate = WatchedCandidate { record, transitions: Transitions::default() };
+        let candidate = WatchedCandidate { record: record.into(), transitions: Transitions::default() };
         lease.observe_candidate(at(1), candidate, Some(&metrics));
         assert_eq!(metrics.acks.get_or_create(&Kind::Hustings.label()).get(), count, "version {version}");
     }

@@ -1,0 +1,117 @@
+//! Which kinds were listed in each scope, and what becomes of a scope where the server refuses to list them.
+//!
+//! A namespace that is deleted takes the controller's Role with it. From then on, every request there is forbidden, also
+//! the live reads that would show that its Leases are gone. So the controller sends no requests about a scope where it
+//! may list neither Leases nor candidates. It keeps what it has observed for as long as any process may rely on a Lease,
+//! in case the permissions come back. Then it forgets the scope.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Dispatcher;
+use crate::controller::key::LeaseKey;
+use crate::controller::watched::Scope;
+use crate::ops::metrics::Resource;
+
+/// The longest time for which a process may rely on a Lease, and then some for clocks.
+pub(super) const FORGET_AFTER: Duration = Duration::from_mins(61);
+
+/// All scopes.
+pub(super) struct Scopes(HashMap<Scope, Listed>);
+
+/// The state of the lists in one scope.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    leases: ListState,
+    candidates: ListState,
+    /// Whether elections need not wait for native candidates.
+    native: bool,
+    /// Since when the server refuses to list both kinds that elections need.
+    refused_since: Option<Instant>,
+}
+
+/// The state of one list.
+#[derive(Clone, Copy, Debug, Default)]
+struct ListState {
+    is_complete: bool,
+    is_refused: bool,
+}
+
+impl Scopes {
+    /// Scopes where nothing was listed. `native` says whether elections wait for native candidates.
+    pub(super) fn new(scopes: &[Scope], native: bool) -> Self {
+        let missing = ListState::default();
+        let listed = Listed { leases: missing, candidates: missing, native: !native, refused_since: None };
+        Self(scopes.iter().map(|scope| (scope.clone(), listed)).collect())
+    }
+
+    /// The list of a kind is complete, or elections no longer wait for it.
+    pub(super) fn note_listed(&mut self, scope: &Scope, kind: Resource) {
+        let Some(listed) = self.0.get_mut(scope) else { return };
+        let Some(list) = listed.list(kind) else {
+            listed.native = true;
+            return;
+        };
+        *list = ListState { is_complete: true, is_refused: false };
+        listed.refused_since = None;
+    }
+
+    /// The server refuses to list or watch a kind that elections need.
+    pub(super) fn note_refused(&mut self, scope: &Scope, kind: Resource) {
+        let Some(listed) = self.0.get_mut(scope) else { return };
+        if let Some(list) = listed.list(kind) {
+            list.is_refused = true;
+        }
+        if listed.leases.is_refused && listed.candidates.is_refused {
+            listed.refused_since.get_or_insert_with(Instant::now);
+            // Both must be listed again before the next decision.
+            (listed.leases.is_complete, listed.candidates.is_complete) = (false, false);
+        }
+    }
+
+    /// Whether all kinds that elections in this namespace need were listed completely.
+    pub(super) fn is_listed(&self, namespace: &str) -> bool {
+        self.of(namespace).all(|listed| listed.leases.is_complete && listed.candidates.is_complete && listed.native)
+    }
+
+    /// Whether the server refuses to list both kinds that elections in this namespace need.
+    pub(super) fn is_refused(&self, namespace: &str) -> bool {
+        self.of(namespace).any(|listed| listed.refused_since.is_some())
+    }
+
+    /// The scopes that were refused for so long that no process can rely on a Lease there.
+    fn forgettable(&self) -> Vec<Scope> {
+        let is_old = |listed: &Listed| listed.refused_since.is_some_and(|since| since.elapsed() >= FORGET_AFTER);
+        self.0.iter().filter(|(_, listed)| is_old(listed)).map(|(scope, _)| scope.clone()).collect()
+    }
+
+    fn of<'s>(&'s self, namespace: &'s str) -> impl Iterator<Item = &'s Listed> {
+        self.0.iter().filter(|(scope, _)| scope.contains(namespace)).map(|(_, listed)| listed)
+    }
+}
+
+impl Listed {
+    /// The list of this kind; `None` if elections do not need it.
+    const fn list(&mut self, kind: Resource) -> Option<&mut ListState> {
+        match kind {
+            Resource::Leases => Some(&mut self.leases),
+            Resource::Candidates => Some(&mut self.candidates),
+            Resource::NativeCandidates => None,
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Forgets the Leases and candidates of scopes that were refused for long.
+    pub(super) fn forget_refused(&mut self) {
+        for scope in self.scopes.forgettable() {
+            let is_there = |key: &LeaseKey| scope.contains(key.namespace());
+            let leases: Vec<_> = self.leases.keys().filter(|key| is_there(key)).cloned().collect();
+            leases.iter().for_each(|key| self.forget(key));
+            self.stands_for.retain(|_, lease| !is_there(lease));
+            self.misnamed.retain(|_, (lease, _)| !is_there(lease));
+        }
+    }
+}
