@@ -69,15 +69,27 @@ pub(super) async fn withhold<Plane: Deref<Target = ControlPlane>>(
     account: &str,
     without_patch: Option<&str>,
 ) {
-    let granted: Vec<_> = GRANTS
+    grant(world, &world.namespace, (account, account), &rules(without_patch)).await;
+}
+
+/// Grants an account of the world's namespace all rights of a controller in another namespace.
+pub(super) async fn grant_all<Plane: Deref<Target = ControlPlane>>(
+    world: &World<Plane>,
+    namespace: &str,
+    account: &str,
+) {
+    grant(world, namespace, (account, account), &rules(None)).await;
+}
+
+fn rules(without_patch: Option<&str>) -> Vec<Value> {
+    GRANTS
         .iter()
         .map(|(group, resource, verbs)| {
             let is_granted = |verb: &&&str| without_patch != Some(resource) || **verb != "patch";
             json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs.iter().filter(is_granted).collect::<Vec<_>>() })
         })
         .filter(|rule| rule["verbs"] != json!([]))
-        .collect();
-    grant(world, &world.namespace, (account, account), &granted).await;
+        .collect()
 }
 
 /// Grants an account some rules in a namespace, by a Role of this name.
