@@ -24,7 +24,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::{forwarder::Forwarder, plane::ControlPlane, tools::Tool};
+use crate::{certificates::ClientCertificate, forwarder::Forwarder, plane::ControlPlane, tools::Tool};
 
 /// How long kubectl or helm may take.
 const TOOL_LIMIT: Duration = Duration::from_mins(2);
@@ -127,6 +127,11 @@ impl ControlPlane {
             .await
             .with_context(|| format!("cannot get a token of ServiceAccount {namespace}/{name}"))?;
         Ok(answer.status.context("TokenRequest without a status")?.token)
+    }
+
+    /// A client certificate of a user in these groups, which the API server accepts for this time.
+    pub fn client_certificate(&self, user: &str, groups: &[&str], validity: Duration) -> Result<ClientCertificate> {
+        self.authority().client(user, groups, validity)
     }
 
     /// Creates a namespace with a unique name, so that tests share a control plane without affecting each other.

@@ -214,6 +214,7 @@ impl Builder {
                 "--cert-dir=certificates",
                 "--tls-cert-file=apiserver.crt",
                 "--tls-private-key-file=apiserver.key",
+                "--client-ca-file=ca.crt",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 "--service-account-key-file=sa.pub",
                 "--service-account-signing-key-file=sa.key",

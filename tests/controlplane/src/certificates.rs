@@ -3,7 +3,11 @@
 //! A certificate authority signs the API server's certificate, and clients verify it, so that the code under test never
 //! needs an option to skip that. A second key signs the tokens of ServiceAccounts.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Context, Result};
 use rcgen::{
@@ -11,10 +15,36 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// The certificate of the authority that signed the server's.
+/// The authority that signed the server's certificate, and whose clients the server accepts.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     pub(crate) der: Vec<u8>,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, as PEM.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate {
+    /// The certificate.
+    pub certificate: String,
+    /// The key.
+    pub key: String,
+}
+
+impl Authority {
+    /// A certificate of a user in these groups, for this time.
+    pub(crate) fn client(&self, user: &str, groups: &[&str], validity: Duration) -> Result<ClientCertificate> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        for group in groups {
+            params.distinguished_name.push(DnType::OrganizationName, *group);
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.not_after = (SystemTime::now() + validity).into();
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(ClientCertificate { certificate, key: key.serialize_pem() })
+    }
 }
 
 /// Writes these files into a folder: `ca.crt`, the certificate and key `apiserver`, the certificate and key
@@ -52,5 +82,5 @@ pub(crate) fn write(folder: &Path) -> Result<Authority> {
     ] {
         fs::write(folder.join(name), pem).with_context(|| format!("cannot write {name}"))?;
     }
-    Ok(Authority { pem: authority.pem(), der: authority.der().to_vec() })
+    Ok(Authority { pem: authority.pem(), der: authority.der().to_vec(), issuer: authority })
 }

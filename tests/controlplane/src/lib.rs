@@ -31,6 +31,7 @@ mod users;
 
 pub use audit::AuditEvent;
 pub use builder::{Builder, NativeElection};
+pub use certificates::ClientCertificate;
 pub use counters::RequestCount;
 pub use elected::ElectedComponent;
 pub use forwarder::{Forwarder, Stale};
