@@ -1,13 +1,30 @@
 //! Finds the API server and the namespace of a command.
+//!
+//! The rule that must hold: a command accepts the kubeconfig files and proxies that kubectl accepts, with the same
+//! meaning. It refuses what kubectl refuses, and its error names the field or the variable. `docs/guides/access.md` lists
+//! the few differences.
+
+mod address;
+pub(crate) mod cause;
+mod choice;
+mod document;
+mod kubeconfig;
+mod proxy;
+mod user;
 
 use std::ffi::OsStr;
+use std::io::IsTerminal as _;
+use std::path::Path;
 
-use anyhow::Context as _;
-use hyper_util::client::proxy::matcher::Matcher;
+use anyhow::anyhow;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use self::choice::{Refusal, Surroundings};
+use self::kubeconfig::Kubeconfig;
 use crate::hint::Hinted;
+
+/// The directory of a pod's service account.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The settings of a command's access to a cluster.
 #[derive(Clone, Debug, Default)]
@@ -21,54 +38,105 @@ pub struct Access {
 }
 
 impl Access {
-    /// Loads the configuration of a client.
+    /// Loads the configuration of the client of `command`.
     ///
     /// # Errors
     /// Fails with a hint if the configuration cannot be loaded.
-    pub async fn load(&self) -> anyhow::Result<Config> {
-        let mut config =
-            self.read().await.context(Hinted::new("cannot load the cluster configuration", self.hint()))?;
-        drop_exempt_proxy(&mut config, |name| std::env::var(name).ok());
-        Ok(config)
+    pub fn load(&self, command: &str) -> anyhow::Result<Config> {
+        // Standard input belongs to a wrapped command, and to the shell that completes a word.
+        let is_free = !matches!(command, "run" | "completion");
+        let surroundings = Surroundings { has_terminal: is_free && std::io::stdin().is_terminal() };
+        self.read(surroundings).map_err(|Refusal { cause, hint }| {
+            anyhow!(cause).context(Hinted::new("cannot load the cluster configuration", hint))
+        })
     }
 
-    async fn read(&self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        if let Some(path) = &self.kubeconfig {
-            return Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?);
-        }
-        if self.may_be_that_of_a_pod(std::env::var_os("KUBECONFIG").as_deref())
-            && let Ok(config) = Config::incluster()
+    /// The contexts of the kubeconfig files.
+    pub fn contexts(&self) -> Vec<String> {
+        let kubeconfig = self.kubeconfig().ok().flatten().unwrap_or_default();
+        kubeconfig.contexts.into_keys().collect()
+    }
+
+    fn read(&self, surroundings: Surroundings) -> Result<Config, Refusal> {
+        let paths = std::env::var_os("KUBECONFIG");
+        if self.may_be_that_of_a_pod(paths.as_deref())
+            && let Some(config) = of_pod()
         {
             return Ok(config);
         }
-        Ok(Config::from_kubeconfig(&options).await?)
+        let kubeconfig = self.kubeconfig()?;
+        // Like kubectl: files that say nothing count as none.
+        if self.context.is_none()
+            && kubeconfig.as_ref().is_none_or(Kubeconfig::is_empty)
+            && let Some(config) = of_pod()
+        {
+            return Ok(config);
+        }
+        let Some(kubeconfig) = kubeconfig.filter(|kubeconfig| !kubeconfig.files.is_empty()) else {
+            let hint = "pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account";
+            let cause = match paths.filter(|paths| !paths.is_empty()) {
+                Some(paths) => format!("KUBECONFIG names no file that exists: {}", paths.display()),
+                None => "there is no kubeconfig file".to_owned(),
+            };
+            return Err(Refusal::new(cause, hint));
+        };
+        let variable = |name: &str| std::env::var(name).ok();
+        let mut choice = choice::choose(&kubeconfig, self.context.as_deref(), surroundings, variable)?;
+        if choice.namespace.is_none()
+            && is_in_pod()
+            && let Some(namespace) = namespace_of_pod()
+        {
+            choice.config.default_namespace = namespace;
+        }
+        Ok(choice.config)
+    }
+
+    /// Reads the files that the user asks for, or else the file in the home directory.
+    fn kubeconfig(&self) -> Result<Option<Kubeconfig>, Refusal> {
+        let variable = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
+        let (read, hint) = match (&self.kubeconfig, variable) {
+            (Some(path), _) => {
+                (Kubeconfig::read(Path::new(path)), "set --kubeconfig to the path of a readable kubeconfig file")
+            }
+            (None, Some(paths)) => (Kubeconfig::read_list(&paths), "correct the file, or the list in KUBECONFIG"),
+            (None, None) => {
+                let Some(home) = std::env::home_dir() else { return Ok(None) };
+                (Kubeconfig::read_list(home.join(".kube/config").as_os_str()), "correct the file, or pass --kubeconfig")
+            }
+        };
+        read.map(Some).map_err(|cause| Refusal::new(cause, hint))
     }
 
     /// Whether the user asks for no kubeconfig. In a pod, the command then uses the pod's ServiceAccount.
     fn may_be_that_of_a_pod(&self, kubeconfig_paths: Option<&OsStr>) -> bool {
         self.kubeconfig.is_none() && self.context.is_none() && kubeconfig_paths.is_none_or(OsStr::is_empty)
     }
-
-    const fn hint(&self) -> &'static str {
-        match (&self.kubeconfig, &self.context) {
-            (_, Some(_)) => "`kubectl config get-contexts` lists the available contexts",
-            (Some(_), None) => "set --kubeconfig to the path of a readable kubeconfig file",
-            (None, None) => "pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
-        }
-    }
 }
 
-/// Drops a proxy from the environment if `NO_PROXY` exempts the API server. kube itself compares `NO_PROXY` with the
-/// address of the proxy. As with kubectl, `NO_PROXY` does not apply to `proxy-url` of the kubeconfig.
-fn drop_exempt_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) {
-    let first_of = |names: [&str; 2]| names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
-    let Some(proxy) = first_of(["HTTPS_PROXY", "https_proxy"]) else { return };
-    let exempt = first_of(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    let matcher = Matcher::builder().all("http://proxy").no(exempt).build();
-    if config.proxy_url == proxy.parse().ok() && matcher.intercept(&config.cluster_url).is_none() {
-        config.proxy_url = None;
+/// The configuration of a pod's service account, outside of which there is none.
+fn of_pod() -> Option<Config> {
+    if !is_in_pod() {
+        return None;
     }
+    let mut config = Config::incluster().ok()?;
+    if let Some(namespace) = namespace_of_pod() {
+        config.default_namespace = namespace;
+    }
+    Some(config)
+}
+
+/// Whether this process has a pod's service account.
+fn is_in_pod() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    is_set("KUBERNETES_SERVICE_HOST")
+        && is_set("KUBERNETES_SERVICE_PORT")
+        && Path::new(SERVICE_ACCOUNT).join("token").is_file()
+}
+
+fn namespace_of_pod() -> Option<String> {
+    let of_file = || std::fs::read_to_string(Path::new(SERVICE_ACCOUNT).join("namespace")).ok();
+    let namespace = std::env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty()).or_else(of_file)?;
+    Some(namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
 
 #[cfg(test)]
@@ -96,57 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn no_proxy_exempts_the_server_only_from_the_proxy_of_the_environment() {
-        let of_environment = "http://proxy.example:3128";
-        for (no_proxy, proxy_url, is_kept) in [
-            ("", of_environment, true),
-            ("other.example", of_environment, true),
-            ("proxy.example", of_environment, true),
-            ("example.com", of_environment, false),
-            (".example.com", of_environment, false),
-            ("*", of_environment, false),
-            ("*", "http://bastion.example:8888", true),
-        ] {
-            let mut config = Config::new("https://api.example.com:6443".parse().unwrap());
-            config.proxy_url = Some(proxy_url.parse().unwrap());
-            drop_exempt_proxy(&mut config, |name| match name {
-                "https_proxy" => Some(of_environment.to_owned()),
-                "NO_PROXY" => Some(no_proxy.to_owned()),
-                _ => None,
-            });
-            assert_eq!(config.proxy_url.is_some(), is_kept, "NO_PROXY={no_proxy} with {proxy_url}");
-        }
-    }
-
-    #[test]
-    fn a_variable_in_capitals_precedes_and_an_empty_one_does_not_count() {
-        let (proxy, other) = ("http://proxy.example:3128", "http://other.example:1");
-        for (variables, is_kept) in [
-            (&[("HTTPS_PROXY", proxy), ("https_proxy", other), ("NO_PROXY", "*")][..], false),
-            (&[("HTTPS_PROXY", other), ("https_proxy", proxy), ("NO_PROXY", "*")], true),
-            (&[("HTTPS_PROXY", ""), ("https_proxy", proxy), ("no_proxy", "*")], false),
-            (&[("https_proxy", proxy), ("NO_PROXY", "other.example"), ("no_proxy", "*")], true),
-            (&[("https_proxy", proxy), ("NO_PROXY", ""), ("no_proxy", "*")], false),
-            (&[("https_proxy", proxy)], true),
-            (&[("NO_PROXY", "*")], true),
-        ] {
-            let mut config = Config::new("https://api.example.com:6443".parse().unwrap());
-            config.proxy_url = Some(proxy.parse().unwrap());
-            let value =
-                |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-            drop_exempt_proxy(&mut config, value);
-            assert_eq!(config.proxy_url.is_some(), is_kept, "{variables:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn the_flags_choose_the_file_and_the_context_and_an_error_names_the_flag() {
+    fn the_flags_choose_the_file_and_the_context_and_an_error_names_the_flag() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config").to_str().unwrap().to_owned();
-        let context = |name: &str| json!({ "name": name, "context": { "cluster": "c", "namespace": name } });
+        let context =
+            |name: &str| json!({ "name": name, "context": { "cluster": "c", "user": "u", "namespace": name } });
         let kubeconfig = json!({
             "current-context": "here", "contexts": [context("here"), context("there")],
             "clusters": [{ "name": "c", "cluster": { "server": "https://api.example.com:6443" } }],
+            "users": [{ "name": "u", "user": { "token": "t" } }],
         });
         std::fs::write(&file, kubeconfig.to_string()).unwrap();
         let missing = format!("{file}-of-another");
@@ -158,7 +184,7 @@ mod tests {
         ] {
             let access =
                 Access { kubeconfig: Some(kubeconfig.clone()), context: context.map(str::to_owned), namespace: None };
-            let loaded = access.load().await.map(|config| config.default_namespace);
+            let loaded = access.load("status").map(|config| config.default_namespace);
             let hint = |error: anyhow::Error| {
                 error.downcast_ref().map_or_else(String::new, |it: &Hinted| it.hint().to_owned())
             };

@@ -11,6 +11,7 @@ use crate::cli::{
     self, CheckFlags, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, ExplainFlags, HistoryFlags, Mistakes, Task,
     Unparsed,
 };
+use crate::cluster::Stopped;
 use crate::hint::Hinted;
 use crate::ops::logging::ProcessLog;
 use crate::program::Program;
@@ -22,8 +23,12 @@ use crate::{
     run,
 };
 
+/// The exit code after a panic, as of every Rust program.
+const PANICKED: i32 = 101;
+
 /// Runs the command line `arguments`, the first of which is the program's name. Returns the exit code of the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    end_on_panic();
     let arguments: Vec<_> = arguments.into_iter().collect();
     match completion::answer(|| cli::command(Program::current()), &arguments) {
         Ok(false) => {}
@@ -111,6 +116,15 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes a panic of any thread end the process. Otherwise a process whose task has died could live on and do nothing.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(PANICKED);
+    }));
+}
+
 /// Runs a command that only reads. Its exit code 1 is an answer, for example that a Lease has no holder. A failure
 /// exits with 2.
 fn answer(log: ProcessLog, command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
@@ -126,8 +140,10 @@ fn logged<T>(log: ProcessLog, command: impl Future<Output = anyhow::Result<T>>) 
 
 /// Prints the error, its causes and a hint to standard error. Returns the exit code of the process.
 fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
-    // A reader that closes the pipe, such as `head`, needs no more output.
-    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+    // A stop is no failure. A reader that closes the pipe, such as `head`, needs no more output.
+    if error.is::<Stopped>()
+        || error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    {
         return ExitCode::SUCCESS;
     }
     // If standard error is closed, the exit code alone reports the failure.

@@ -82,7 +82,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;
     stop_without_reader(shutdown.clone());
-    let connection = candidacy.connect(access, "campaign").await?;
+    let connection = candidacy.connect(access, "campaign", &shutdown).await?;
     let elector = candidacy.build(candidacy.builder(&connection, &shutdown))?;
     let leadership = elector.leadership();
     // A full disk must not end the term, and `stop_without_reader` notices a closed pipe.

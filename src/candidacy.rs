@@ -62,15 +62,21 @@ pub enum Connection {
 }
 
 impl Candidacy {
-    /// Connects `command` to its cluster. Without an election it needs none.
+    /// Connects `command` to its cluster, unless `stop` is cancelled. Without an election it needs none.
     ///
     /// # Errors
-    /// Fails if the cluster configuration cannot be loaded, or if the file with the key is missing or wrong.
-    pub async fn connect(&self, access: &Access, command: &str) -> anyhow::Result<Connection> {
+    /// Fails if the cluster configuration cannot be loaded, if the file with the key is missing or wrong, or if `stop` is
+    /// cancelled.
+    pub async fn connect(
+        &self,
+        access: &Access,
+        command: &str,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Connection> {
         // A later elector of this process must not fail because of the file.
         self.key.key()?;
         if self.leader_elect {
-            return Ok(Connection::Cluster(Box::new(Cluster::connect(access, command).await?)));
+            return Ok(Connection::Cluster(Box::new(Cluster::connect_until(access, command, Some(stop)).await?)));
         }
         Ok(Connection::NotNeeded { namespace: access.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
     }
@@ -221,7 +227,7 @@ mod tests {
         for (namespace, expected) in [(Some("shop"), "shop/l"), (None, "default/l")] {
             let access = Access { namespace: namespace.map(str::to_owned), ..Access::default() };
             let candidacy = candidacy(true, true, false);
-            let connection = candidacy.connect(&access, "campaign").await.unwrap();
+            let connection = candidacy.connect(&access, "campaign", &CancellationToken::new()).await.unwrap();
             let builder = candidacy.builder(&connection, &CancellationToken::new());
             assert_eq!(candidacy.build(builder).unwrap().leadership().lease(), expected);
         }

@@ -282,17 +282,10 @@ mod tests {
     }
 
     const PROXIES: &str = "
-## Proxies
+## Kubeconfig and proxies
 
-A command that uses a kubeconfig reaches the API server through `proxy-url` of the cluster, or else through `HTTPS_PROXY`. The
-schemes are `http`, `https` and `socks5`.
-
-- `NO_PROXY` exempts API servers from `HTTPS_PROXY`: host names with their subdomains, IP addresses, ranges such as `10.0.0.0/8`,
-  or `*` for all. As with kubectl, it does not apply to `proxy-url`.
-- If `NO_PROXY` names the proxy itself, no proxy is used.
-- In a pod, a command that uses its service account ignores these variables and connects directly.
-- Behind a proxy, a command does not replace its pooled connections after a request without an answer. If connections fail
-  silently there, a holder may lose its term although new connections work.
+[Access](guides/access.md) describes how a command finds the API server, its credentials and its proxy. It reads `KUBECONFIG`,
+`POD_NAMESPACE`, `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` as kubectl does.
 ";
 
     #[test]

@@ -3,20 +3,23 @@
 #[cfg(test)]
 pub(crate) mod testing;
 
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use hustings_client::access::{client, prepare};
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::store::{lacks_candidates, lease_client, limit_silence};
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Config, Resource};
+use tokio_util::sync::CancellationToken;
 
-use crate::access::Access;
+use crate::access::{Access, cause};
 use crate::hint::Hinted;
-use crate::nearest;
+use crate::{nearest, ops};
 
 /// How long a read may take that only improves an error message.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,21 +40,47 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Loads the configuration of `access` and builds a client whose User-Agent names `command`. Sends no request.
+    /// Loads the configuration of `access`, gets its credentials, and builds a client whose User-Agent names `command`.
+    /// Sends no request. A signal ends the process while a credential program runs, and the program with it.
     ///
     /// # Errors
     /// Fails with a hint if the configuration cannot be loaded or used.
     pub async fn connect(access: &Access, command: &str) -> anyhow::Result<Self> {
-        let mut config = access.load().await?;
+        Self::connect_until(access, command, None).await
+    }
+
+    /// Does the same for a command that handles signals by itself: they cancel `stop`.
+    ///
+    /// # Errors
+    /// Fails with a hint if the configuration cannot be loaded or used, and with [`Stopped`] if `stop` is cancelled while
+    /// a credential program runs.
+    pub async fn connect_until(
+        access: &Access,
+        command: &str,
+        stop: Option<&CancellationToken>,
+    ) -> anyhow::Result<Self> {
+        let mut config = access.load(command)?;
         let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
         let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
         config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent)?));
-        let leases = lease_client(config.clone()).context(Hinted::new(
-            "cannot create a client from the cluster configuration",
-            "the context's user in the kubeconfig file may need a program that is not installed here, or a file that \
-             cannot be read",
-        ))?;
+        let refused = |error: anyhow::Error, config: &Config| {
+            let hint = cause::hint(&*error, config);
+            error.context(Hinted::new("cannot use the cluster configuration", hint))
+        };
+        let prepared = match stop {
+            Some(stop) => stop.run_until_cancelled(prepare(&config)).await,
+            None if config.auth_info.exec.is_some() && command != "completion" => {
+                ops::exit_on_signals(hustings_client::access::stop)?;
+                Some(prepare(&config).await)
+            }
+            None => Some(prepare(&config).await),
+        };
+        match prepared {
+            Some(prepared) => prepared.map_err(|error| refused(error.into(), &config))?,
+            None => return Err(Stopped.into()),
+        }
+        let leases = lease_client(config.clone()).map_err(|error| refused(api_error(error), &config))?;
         Ok(Self { config, leases, namespace })
     }
 
@@ -63,31 +92,27 @@ impl Cluster {
     pub fn for_reading(mut self) -> anyhow::Result<Self> {
         self.config.default_retry = true;
         limit_silence(&mut self.config);
-        self.leases =
-            Client::try_from(self.config.clone()).context("cannot create a client from the cluster configuration")?;
+        self.leases = client(self.config.clone())
+            .map_err(api_error)
+            .context("cannot create a client from the cluster configuration")?;
         Ok(self)
     }
 
     /// An error that names the `attempt` that failed, quotes the server, and adds a hint where one applies.
     pub fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         let hint = match &error {
-            kube::Error::Api(status) if status.code == 401 => {
-                "the API server rejected the credentials: log in again, or choose another --kubeconfig or --context"
-                    .to_owned()
-            }
-            kube::Error::Api(status) if status.code == 403 => {
-                "bind the ClusterRole hustings-view to your user, or grant the verb that the answer names".to_owned()
-            }
-            kube::Error::Api(_) => return api_error(error).context(attempt.to_owned()),
-            _ => self.hint_on_server(),
+            kube::Error::Api(status) => match cause::of_status(status) {
+                Some(hint) => hint,
+                None => return api_error(error).context(attempt.to_owned()),
+            },
+            _ => cause::hint(&error, &self.config),
         };
         api_error(error).context(Hinted::new(attempt, hint))
     }
 
     /// A hint for a server that does not answer.
     pub fn hint_on_server(&self) -> String {
-        let server = &self.config.cluster_url;
-        format!("check that {server} is reachable from here, or choose another --kubeconfig or --context")
+        cause::on_server(&self.config)
     }
 
     /// Returns the result of `reads`, which may take at most `limit`.
@@ -135,6 +160,18 @@ impl Cluster {
             && tokio::time::timeout(DISCOVERY_TIMEOUT, lacks).await.unwrap_or(false)
     }
 }
+
+/// The command was stopped before it was connected. This is no failure.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped before the cluster was reached")
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 /// Returns the answer to a request, which may take at most `limit`.
 pub async fn limited<T>(

@@ -84,7 +84,7 @@ const MAX_QUEUED_EVENTS: usize = 1024;
 /// Lease cannot start or dies, or another task dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
-    let cluster = Cluster::connect(access, "controller").await?;
+    let cluster = Cluster::connect_until(access, "controller", Some(&stop)).await?;
     let health = Health::new();
     let (metrics, registry) = ControllerMetrics::with_lease_limit(config.metrics_lease_limit);
     let listener = config.admin_address.listen("admin-address").await?;

@@ -8,9 +8,14 @@ pub mod metrics;
 #[cfg(feature = "otlp")]
 pub mod traces;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+/// How long a command may take to end after a signal.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// Returns a token that SIGTERM, SIGINT and SIGHUP (the end of the terminal) cancel. If the process already ignores
 /// SIGHUP, it still does.
@@ -33,6 +38,28 @@ pub fn stop_on_signals() -> anyhow::Result<CancellationToken> {
         });
     }
     Ok(token)
+}
+
+/// Ends the process at SIGTERM, SIGINT or SIGHUP, as it would end without a handler, but calls `clean_up` first.
+///
+/// # Errors
+/// Fails if a signal handler cannot be installed.
+///
+/// # Panics
+/// Panics outside a tokio runtime.
+pub fn exit_on_signals(clean_up: fn()) -> anyhow::Result<()> {
+    let hangup = (!ignores_hangup()).then(SignalKind::hangup);
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()].into_iter().chain(hangup) {
+        let mut signals = signal(kind).context("cannot install a signal handler")?;
+        tokio::spawn(async move {
+            signals.recv().await;
+            clean_up();
+            // A command that handles the signal itself may end gracefully meanwhile.
+            tokio::time::sleep(GRACE).await;
+            std::process::exit(128 + kind.as_raw_value());
+        });
+    }
+    Ok(())
 }
 
 /// Whether this process ignores SIGHUP, as under `nohup`. It and its children then outlive the terminal.

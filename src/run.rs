@@ -111,7 +111,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
         Some(address) => Some(Admin::start(address).await?),
         None => None,
     };
-    let connection = candidacy.connect(access, "run").await?;
+    let connection = candidacy.connect(access, "run", &stop.token).await?;
     candidacy.check(&connection).await?;
     let runner = Runner { config: command, clock: SystemClock::shared(), children, file, stop };
     let wrapper = Wrapper { candidacy, connection, restart, exit_on_loss, log, runner, admin };

@@ -81,7 +81,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let shutdown = ops::stop_on_signals()?;
     // A sidecar that cannot serve its program must not stand for the Lease.
     let endpoints = endpoints(&listen, socket.as_deref(), &admin_address).await?;
-    let connection = candidacy.connect(access, "sidecar").await?;
+    let connection = candidacy.connect(access, "sidecar", &shutdown).await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
     let health = Health::new();

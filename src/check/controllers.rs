@@ -9,7 +9,7 @@ use kube::{Api, Client};
 
 use super::installation::Installation;
 use super::limit::TIMEOUT;
-use super::report::Finding;
+use super::report::{Finding, Verdict};
 use super::{bootstrap, crd, own_lease};
 use crate::cluster::{api_error, limited, scoped};
 use crate::controller::{self, Config, Missing, Native, OWN_LEASE, PermissionPurpose, Requirements};
@@ -52,7 +52,12 @@ async fn of_installation(client: &Client, installation: &Installation) -> Vec<Fi
     };
     if let Some(lease) = &config.own_lease {
         let namespace = lease.namespace.as_ref().unwrap_or(namespace);
-        findings.push(own_lease::check(client, namespace, &lease.name).await);
+        let own_lease = own_lease::check(client, namespace, &lease.name).await;
+        if own_lease.verdict == Verdict::Ok && findings[0].verdict != Verdict::Ok {
+            // Something elects, so the cause lies in the readiness of the Pods.
+            findings[0].hint = Some(not_ready(installation));
+        }
+        findings.push(own_lease);
     }
     findings.extend(permissions(client, installation, config).await);
     findings.extend(bootstrap::check(client, config).await);
@@ -69,6 +74,14 @@ fn availability(Installation { namespace, name, replicas, available, .. }: &Inst
         some if some < replicas => Finding::warn("deployment", state, hint),
         _ => Finding::ok("deployment", state),
     }
+}
+
+/// The hint for Pods that are not available although a controller elects.
+fn not_ready(Installation { namespace, name, .. }: &Installation) -> String {
+    format!(
+        "a controller elects, so look at the readiness of the Pods: `/readyz?verbose` on their admin port names the check \
+         that fails, and `kubectl describe deployment {name} --namespace {namespace}` shows the readinessProbe"
+    )
 }
 
 /// Checks a cluster without a Deployment of the chart: a controller runs by other means, or not at all.

@@ -13,7 +13,6 @@ use hustings_client::api::names::{ENROLLED, ENROLLED_LABEL};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{ListParams, ObjectMeta};
-use kube::config::Kubeconfig;
 use kube::{Api, Resource};
 
 use crate::access::Access;
@@ -49,9 +48,7 @@ pub(super) fn nodes() -> Vec<CompletionCandidate> {
 
 /// The contexts of the kubeconfig file.
 pub(super) fn contexts() -> Vec<CompletionCandidate> {
-    let read = access().kubeconfig.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
-    let contexts = read.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
-    contexts.into_iter().map(|context| CompletionCandidate::new(visible(&context.name))).collect()
+    access().contexts().into_iter().map(|context| CompletionCandidate::new(visible(&context))).collect()
 }
 
 /// The names that a request returns, each with its meaning. A request that fails or takes too long returns none.

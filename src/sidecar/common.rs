@@ -77,7 +77,7 @@ impl Sidecar<'_> {
         let label = match self.pod_label.clone() {
             Some((label, pod)) => {
                 // Keep the label even if the election is switched off. Only the label needs the cluster then.
-                let cluster = Cluster::connect(self.access, "sidecar").await?;
+                let cluster = Cluster::connect_until(self.access, "sidecar", Some(&self.over)).await?;
                 Some(Keeper::start(cluster.leases, label, pod).await?)
             }
             None => None,

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
+mod access;
 mod acts;
 mod availability;
 mod chart;

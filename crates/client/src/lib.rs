@@ -66,6 +66,7 @@
 //!
 //! The pure package `hustings-core` makes the decisions. This package adds clocks, requests and handles.
 
+pub mod access;
 pub mod api;
 pub mod clock;
 #[cfg(feature = "metrics")]

@@ -73,7 +73,7 @@ fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commands_reach_the_cluster_through_the_proxy_of_the_kubeconfig_or_of_the_environment() {
+async fn commands_reach_the_cluster_through_the_proxy_of_the_kubeconfig() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("proxy").await.unwrap();
     let proxy = Proxy::to(plane.url().authority().unwrap().to_string()).await;
@@ -98,9 +98,10 @@ async fn commands_reach_the_cluster_through_the_proxy_of_the_kubeconfig_or_of_th
     };
     for (kubeconfig, environment, expected) in [
         (through, &[][..], (Some(0), true)),
-        (direct, &[("https_proxy", proxy.address.as_str())][..], (Some(0), true)),
-        (direct, &[("HTTPS_PROXY", NO_PROXY_HERE)][..], (Some(2), false)),
-        (direct, &[("HTTPS_PROXY", NO_PROXY_HERE), ("NO_PROXY", "127.0.0.0/8")][..], (Some(0), false)),
+        (through, &[("HTTPS_PROXY", NO_PROXY_HERE), ("NO_PROXY", "*")][..], (Some(0), true)),
+        // The variables do not apply to a server on this machine; `access::proxies` has other servers.
+        (direct, &[("https_proxy", proxy.address.as_str())][..], (Some(0), false)),
+        (direct, &[("HTTPS_PROXY", NO_PROXY_HERE)][..], (Some(0), false)),
     ] {
         let (code, is_through, said) = status(kubeconfig, environment);
         assert_eq!((code, is_through), expected, "{environment:?}: {said}");

@@ -29,7 +29,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use http::header::USER_AGENT;
+use http::header::{PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt, Either, StreamBody};
@@ -39,11 +39,15 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
+use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tower::retry::RetryLayer;
 use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::access::{self, Authorized, Parts, ReplaceConnections};
 
 /// How long a connection may be idle before the kernel probes the other end. With the next two constants, this detects
 /// a dead peer after 25 s if there is nothing to send, as on a watch.
@@ -59,33 +63,29 @@ const KEEPALIVE_RETRIES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
 /// Returns a client that replaces its connections as described above.
-///
-/// With a proxy (`proxy_url`), it uses kube's own connections. The rule of this module then does not hold: requests may
-/// use one stale connection after another.
 pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let user_agent = take_user_agent(&mut config);
-    if config.proxy_url.is_some() {
-        config.headers.push((USER_AGENT, user_agent));
-        return Client::try_from(config);
-    }
-    // This comes first, because its error explains what is wrong with a credential program. The TLS set-up runs that
-    // program again.
-    let auth_layer = config.auth_layer()?;
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false);
-    connector.set_nodelay(true);
-    connector.set_keepalive(Some(KEEPALIVE));
-    connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
-    connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     #[cfg(target_os = "linux")]
-    connector.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-    let connector = bounded(TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?), &config);
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    let Parts { connector, credentials } = access::parts(&config, tcp)?;
+    if let Some(value) = connector.proxy_authorization(&config.cluster_url) {
+        config.headers.push((PROXY_AUTHORIZATION, value));
+    }
+    let connector = bounded(TimeoutConnector::new(connector), &config);
+    let connections = Authorized::new(Connections::new(connector, user_agent), credentials);
+    let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(auth_layer)
+        .option_layer(retry)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(Connections::new(connector, user_agent));
+        .service(connections);
     Ok(Client::new(service, config.default_namespace))
 }
 
@@ -261,6 +261,13 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
             }))
         };
         send.boxed()
+    }
+}
+
+impl<C> ReplaceConnections for Connections<C> {
+    fn replace_connections(&self) {
+        // Watches go on: the server ends those that a new credential would not permit.
+        self.route.state().generation += 1;
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use hustings_core::model::Outcome;
-use kube::client::AuthError;
 use kube::core::Status;
 
+use crate::access::AccessError;
 use crate::clock::Clock;
 
 /// The interval at which a lasting failure is logged again.
@@ -125,7 +125,7 @@ pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: Option<&str>) -
 fn is_passing(cause: &(dyn Error + 'static)) -> bool {
     match cause.downcast_ref() {
         Some(kube::Error::Api(status)) => status.code == 429,
-        Some(kube::Error::Service(cause)) => cause.is::<AuthError>(),
+        Some(kube::Error::Service(cause)) => cause.is::<AccessError>(),
         _ => false,
     }
 }

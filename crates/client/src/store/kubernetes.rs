@@ -13,7 +13,7 @@ use http::header::{RETRY_AFTER, USER_AGENT};
 use http::{StatusCode, Uri};
 use hustings_core::model::{CandidateRecord, LeaseRecord, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
-use kube::client::{AuthError, Body};
+use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Config, Resource};
@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use super::connections;
 use super::contract::{Answer, Store, Versions};
 use super::failure::{Failure, within};
+use crate::access::AccessError;
 use crate::api::{NativeVersion, ReadCandidate, ReadLease, names};
 use crate::clock::Clock;
 use crate::watch::watch_object;
@@ -100,7 +101,7 @@ impl From<kube::Error> for Failure {
             },
             // These fail before anything is sent.
             kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Self::Refused(Box::new(error)),
-            kube::Error::Service(cause) if cause.is::<AuthError>() => Self::Refused(Box::new(error)),
+            kube::Error::Service(cause) if cause.is::<AccessError>() => Self::Refused(Box::new(error)),
             _ if gate_error(&error).is_some_and(|error| !error.is_outcome_unknown()) => Self::Refused(Box::new(error)),
             _ => Self::Unknown(Box::new(error)),
         }

@@ -131,7 +131,7 @@ impl WriteGate {
     /// # Errors
     /// Fails if kube cannot create a client from `config`.
     pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
-        Ok(self.gate(Client::try_from(config)?))
+        Ok(self.gate(crate::access::client(config)?))
     }
 
     /// Returns a client behind this gate that sends through `client`. All clients gated from one `client` share its
