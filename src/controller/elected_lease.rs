@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hustings_core::election::{self, Action, CandidateVerdict, Election, Event, LeaseVerdict, Observation, Source};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed, Unparsed,
+    WireTime,
 };
 use tokio::time::Instant;
 
@@ -53,6 +54,7 @@ pub(super) struct LeasePlan {
 struct Previous {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
+    unparsed: Unparsed,
     /// `None` before this controller's first decision since it leads.
     state: Option<CandidateState>,
 }
@@ -88,7 +90,8 @@ impl ElectedLease {
         if let Some(metrics) = metrics.filter(|_| previous.acks(&record)) {
             metrics.acks.get_or_create(&Kind::of(&record.key()).label()).inc();
         }
-        (previous.ping_time, previous.renew_time) = (record.ping_time, record.renew_time);
+        (previous.ping_time, previous.renew_time) = (record.ping_time, record.renewed_at());
+        previous.unparsed = record.unparsed;
         self.election.observe_watched_candidate(now, record);
         self.touch();
     }
@@ -362,7 +365,7 @@ impl Previous {
     fn acks(&self, record: &CandidateRecord) -> bool {
         let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;
         // Compare for inequality, since the clock of a native candidate may be behind.
-        asked && record.renew_time != self.renew_time
+        asked && (record.renewed_at(), record.unparsed) != (self.renew_time, self.unparsed)
     }
 }
 

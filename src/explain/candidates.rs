@@ -1,6 +1,6 @@
 //! Each candidate, and why it does or does not lead.
 
-use hustings_core::model::{CandidateRecord, CandidateState, WireTime};
+use hustings_core::model::{CandidateRecord, CandidateState, Condition, WireTime};
 
 use super::explanation::CandidateNote;
 use super::situation::Situation;
@@ -52,10 +52,19 @@ fn details(record: &CandidateRecord, wall: WireTime) -> Vec<String> {
     if status.state == Some(CandidateState::Unproven) {
         sentences.push("Whether it lives is unknown: the controller pings it before it elects it.".to_owned());
     }
+    let answered_early = status.responsive.reason == Condition::ANSWERED_BEFORE_PING;
     let is_pinged = record.ping_time.is_some_and(|ping| record.renew_time.is_none_or(|renewed| renewed < ping));
     if let (true, Some(ping), false) = (is_pinged, record.ping_time, status.state == Some(CandidateState::Unresponsive))
     {
-        sentences.push(format!("It has not answered the ping of {ping} yet."));
+        sentences.push(if answered_early {
+            let answered = record.renew_time.map_or_else(String::new, |time| format!(" {time},"));
+            format!(
+                "It answered a ping with the time{answered} before the ping of {ping}. The answer counts. Correct the clock \
+                 of its machine, or its program."
+            )
+        } else {
+            format!("It has not answered the ping of {ping} yet.")
+        });
     }
     if let Some(exclusion) = record.acts.exclusion(wall) {
         sentences.push(format!("The exclusion lasts until {}.", exclusion.until));

@@ -91,7 +91,10 @@ pub(super) fn judge(
 /// The reason of a verdict. It does not claim that a better candidate is live, since this command pings nobody.
 fn message(verdict: &CandidateVerdict, awaits_answer: bool) -> String {
     match &verdict.reason {
-        Reason::Asked if awaits_answer => "Better than the holder; has not answered its last ping yet.".to_owned(),
+        Reason::Asked if awaits_answer => {
+            "Better than the holder; has not answered its last ping yet, or answered it with an earlier time."
+                .to_owned()
+        }
         Reason::Asked => "Better than the holder, if it is live.".to_owned(),
         reason => reason.to_string(),
     }
@@ -170,7 +173,12 @@ mod tests {
         assert_eq!((row.state, row.holder.as_deref()), (LeaseState::Held, Some("holder")));
         let invalid = "binaryVersion \"latest\" is not a semantic version: use one such as 1.31.0.";
         let expected = [
-            (Some(1), "silent", Some("Unproven"), "Better than the holder; has not answered its last ping yet."),
+            (
+                Some(1),
+                "silent",
+                Some("Unproven"),
+                "Better than the holder; has not answered its last ping yet, or answered it with an earlier time.",
+            ),
             (Some(2), "answered", Some("Unproven"), "Better than the holder, if it is live."),
             (Some(3), "better", Some("Unproven"), "Better than the holder, if it is live."),
             (Some(4), "holder", Some("Holder"), "Holds the Lease."),

@@ -33,7 +33,9 @@ pub use config::{
     Config, Draw, Durations, ElectorMode, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Timing, TimingWarning,
 };
 pub use cooldown::Cooldown;
-pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Range, Source, Withheld};
+pub use messages::{
+    Action, AttemptId, Decision, EditedField, Leading, Loss, Note, Observation, Outcome, Range, Source, Withheld,
+};
 pub use timers::Timer;
 
 use candidate::Candidate;
@@ -46,7 +48,7 @@ use range::OwnRange;
 use reader::Reader;
 use writer::Writer;
 
-use crate::model::{Moment, Now, Observed, WireTime};
+use crate::model::{Moment, Nomination, Now, Observed, WireTime};
 
 /// How many notes may wait for the next decision. Further notes are dropped.
 const MOST_NOTES: usize = 32;
@@ -93,6 +95,14 @@ impl Elector {
             last_attempt: 0,
             notes: Vec::new(),
             config,
+        }
+    }
+
+    /// Makes the elector repair its candidate when another client changes it. The caller must send requests with the same
+    /// nomination.
+    pub fn declare(&mut self, nomination: &Nomination) {
+        if let Some(candidate) = &mut self.candidate {
+            candidate.declare(nomination.clone());
         }
     }
 

@@ -19,6 +19,7 @@ mod observed;
 mod pod;
 mod store;
 mod time;
+mod unparsed;
 mod version;
 
 pub use acts::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer};
@@ -39,4 +40,5 @@ pub use observed::Observed;
 pub use pod::{ContainerEnd, NodeRecord, PodRecord};
 pub use store::{CandidatePatch, Nomination, Object, ObjectName, Outcome, ReferenceStore, Reply, Request};
 pub use time::{Moment, Now, WireTime};
+pub use unparsed::Unparsed;
 pub use version::{InvalidVersion, Version};

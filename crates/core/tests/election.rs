@@ -16,7 +16,8 @@
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes a candidate; if it was deleted, its process gets it back; `strategy=Mine` means `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes up no grant), `diligent` (takes up grants again), `stubborn` (does not hand over), `refused` (the server rejects its pings), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of this name is its owner) |
 //! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes the candidate for this time; `exclude=none` ends the exclusion, and any other text is malformed |
 //! | `candidates NAME count=1000 ..` | creates many candidates |
-//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease as a person; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `unpreferred` (drops the annotation, not the native field), `leaving` |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine renewed-as=soon ..` | writes the Lease as a person; `renewed-as`: the text of a renew time that is no time; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `unpreferred` (drops the annotation, not the native field), `leaving` |
+//! | `answer NAME as=soon`, `answer NAME behind=5s` | answers the ping with a text that is no time, or with a time before the ping |
 //! | `lease transfer=b pin=b pin-until=60s hold=works hold-until=60s asked-by=ada ..` | an administrator's acts; the ends are durations from now, and other texts in `pin-until` and `hold-until` are malformed; flags `unpinned`, `untransferred` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; the controller observes old versions again; requests fail |
@@ -35,13 +36,13 @@ mod words;
 
 use std::time::Duration;
 
-use acts::{acts, end};
+use acts::{acts, answer, end};
 use datadriven::{TestCase, walk};
 use election_world::World;
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::{
     Annotation, CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, Exclusion, LeaseRecord, NodeRecord, Pod,
-    SessionMark, WireTime,
+    SessionMark, Unparsed, WireTime,
 };
 use hustings_lab::client_go::Stands;
 use words::{name, number, seconds, signed_seconds, strategy, word};
@@ -97,6 +98,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             return Ok(format!("{past_terms}\n"));
         }
         "lease" => lease(world, case)?,
+        "answer" => answer(world, case)?,
         "pod" => pod(world, case)?,
         "node" => {
             let [is_out_of_service, is_ready] = ["out", "ready"].map(|flag| case.args.remove(flag).is_some());
@@ -329,6 +331,9 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     if let Some(holder) = word(case, "holder") {
         record.holder = Some(holder);
         record.renew_time = Some(wall.later_than(record.renew_time));
+    }
+    if let Some(text) = word(case, "renewed-as") {
+        record.unparsed = Unparsed::NONE.with("renewTime", &text);
     }
     if let Some(duration) = number(case, "duration")? {
         record.duration_seconds = duration;

@@ -47,6 +47,7 @@ pub(in crate::controller) fn verdict(candidate: &CandidateKey, state: CandidateS
         state,
         reason: Reason::Leads,
         responsive: None,
+        answered_early: false,
         unresponsive_since: None,
         damping_count: 0,
         damped_until: None,

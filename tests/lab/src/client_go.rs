@@ -4,6 +4,9 @@
 //! Lease once per retry period. It waits for the lease duration of each version, counted from its own observation of
 //! that version. It exits when it has not renewed for the renew deadline. All of that is the same in its two modes. In
 //! both modes two client-go electors may lead at the same time; that is a property of client-go.
+//!
+//! Its release is blind: it reads the Lease afresh, but decides by the record that it read or wrote before. If it has
+//! lost the Lease unobserved, it empties the Lease of its successor.
 
 use std::time::Duration;
 
@@ -40,6 +43,8 @@ pub struct ClientGo {
     /// The version of the Lease that it read last, and when it first read that version.
     observed: Option<(LeaseRecord, Moment)>,
     polls_at: Moment,
+    /// Whether the record that it read or wrote last names it.
+    believes_to_hold: bool,
     /// When it gives up unless it renews before then; `None` while it does not lead.
     leads_until: Option<Moment>,
     renews_candidate_at: Moment,
@@ -71,6 +76,7 @@ impl ClientGo {
             lease_seconds,
             observed: None,
             polls_at: now.moment,
+            believes_to_hold: false,
             leads_until: None,
             renews_candidate_at: now.moment.after(RENEWS_CANDIDATE_EVERY),
             answers_again_at: None,
@@ -113,14 +119,18 @@ impl ClientGo {
         let is_mine = self.is_mine(lease);
         let Some(next) = self.next_record(lease, is_mine, now) else { return Step::Wait };
         let begins = self.leads_until.is_none();
+        self.believes_to_hold = true;
         self.observed = None;
         self.leads_until = Some(self.polls_at.after(RENEW_DEADLINE));
         if begins { Step::Begin(next) } else { Step::Renew(next) }
     }
 
-    /// Stops, as a process does on SIGTERM, or gives up: releases the Lease if the Lease names it.
+    /// Stops, as a process does on SIGTERM, or gives up: releases the Lease if the last record that it observed names
+    /// it, whatever the Lease names now.
     pub fn stop(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Step {
-        match lease.filter(|_| self.leads_until.take().is_some() && self.is_mine(lease)) {
+        self.leads_until = None;
+        let releases = std::mem::take(&mut self.believes_to_hold);
+        match lease.filter(|_| releases) {
             None => Step::Exit,
             Some(lease) => Step::Release(LeaseRecord {
                 holder: None,
@@ -168,6 +178,7 @@ impl ClientGo {
     }
 
     fn observe(&mut self, lease: Option<&LeaseRecord>, now: Moment) {
+        self.believes_to_hold = if lease.is_some() { self.is_mine(lease) } else { self.believes_to_hold };
         match lease {
             Some(lease) if self.observed.as_ref().is_none_or(|(observed, _)| observed != lease) => {
                 self.observed = Some((lease.clone(), now));
@@ -215,6 +226,8 @@ impl ClientGo {
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::model::SessionMark;
+
     use super::*;
 
     fn at(seconds: i64) -> Now {
@@ -249,6 +262,22 @@ mod tests {
         assert_eq!(elector.next_at(), at(4).moment);
         let Step::Release(released) = elector.poll(Some(&asked), at(12)) else { panic!("it releases") };
         assert_eq!((released.holder, released.duration_seconds), (None, 1));
+    }
+
+    #[test]
+    fn a_release_is_decided_by_the_last_observation_and_written_to_the_current_lease() {
+        let mut elector = ClientGo::new("a", Stands::Plain, 15, at(0));
+        assert!(matches!(elector.poll(Some(&lease("")), at(0)), Step::Begin(_)));
+        let successor = LeaseRecord { session: SessionMark::read(Some("s-b/1/15")), ..lease("b") };
+        let Step::Release(released) = elector.stop(Some(&successor), at(20)) else { panic!("it releases blindly") };
+        assert_eq!(
+            (released.holder, released.duration_seconds, released.session),
+            (None, 1, successor.session.clone())
+        );
+        let mut observer = ClientGo::new("a", Stands::Plain, 15, at(0));
+        assert!(matches!(observer.poll(Some(&lease("")), at(0)), Step::Begin(_)));
+        assert_eq!(observer.poll(Some(&successor), at(2)), Step::Wait);
+        assert_eq!(observer.stop(Some(&successor), at(3)), Step::Exit, "it has observed its successor");
     }
 
     #[test]

@@ -127,6 +127,8 @@ impl Lab {
 
     /// Makes the first decision of an elector, and lets its watches show the current state.
     fn begin(&mut self, index: usize) {
+        let nomination = self.replicas[index].nomination();
+        self.replicas[index].elector.declare(&nomination);
         self.push(self.now_micros, Event::Wake(Who::Replica(index)));
         self.show_lease(Who::Replica(index));
         self.show_own_candidate(index);

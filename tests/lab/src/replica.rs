@@ -83,7 +83,7 @@ impl Replica {
         self.leading.is_some_and(|leading| now < leading.valid_until)
     }
 
-    fn nomination(&self) -> Nomination {
+    pub(crate) fn nomination(&self) -> Nomination {
         let Config { identity, lease_name, session, strategy, timing, .. } = self.elector.config();
         // A third party's strategy needs no emulation version.
         let emulates = *strategy == Strategy::OldestEmulationVersion;

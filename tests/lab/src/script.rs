@@ -29,11 +29,14 @@
 //!   controller writes, by hand
 //! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [token=9] [key=3] [leaving]`, `delete`:
 //!   what a person does to the Lease
+//! - `edit-candidate name=a [version=1.0] [emulation=1.0] [strategy=(x.io,Y)] [session=s] [priority=1] [duration=60]
+//!   [renewed-ago=1h]`: what a person does to a candidate
 //! - `delete-candidate name=a`, `forget-ping name=a`, `candidate name=a`: a person deletes a candidate, removes its ping, or
 //!   reads it
 //! - `collect name=a`: a garbage collector that finds no pod of the owner's UID deletes the candidate, if it has an owner
 //! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`:
-//!   a candidate of no elector in the lab, renewed at that time; with `never-renewed`, it is only created
+//!   a candidate of no elector in the lab, renewed at that time; with `never-renewed`, it is only created; `owned`: it
+//!   has an owner; `renewed name=c`: it gives a sign of life
 //! - `strips what=session|renew-time|everything|nothing`: the part that an admission policy takes back of every write
 //! - `no-crd [off]`: whether the cluster lacks the kind LeaseCandidate
 //!
@@ -141,6 +144,26 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
         }
         "no-crd" => lab.server.lacks_candidates = !case.take_flag("off").unwrap(),
         "foreign-candidate" => foreign_candidate(lab, case),
+        "renewed" => {
+            let name = text(case, "name").unwrap();
+            lab.edit_candidate(&name, |candidate| candidate.renew_time = Some(wall.later_than(candidate.ping_time)));
+        }
+        "edit-candidate" => {
+            let name = text(case, "name").unwrap();
+            let [version, emulation, session] = ["version", "emulation", "session"].map(|field| text(case, field));
+            let strategy = strategy(case);
+            let (priority, seconds) = (case.try_take_arg("priority").unwrap(), case.try_take_arg("duration").unwrap());
+            let renewed = duration(case, "renewed-ago").map(|ago| wall_at(lab.now_micros - micros(ago)));
+            lab.edit_candidate(&name, |candidate| {
+                candidate.binary_version = version.unwrap_or_else(|| candidate.binary_version.clone());
+                candidate.emulation_version = emulation.or_else(|| candidate.emulation_version.clone());
+                candidate.strategy = strategy.or_else(|| candidate.strategy.clone());
+                candidate.session = session.or_else(|| candidate.session.clone());
+                candidate.priority = priority.unwrap_or(candidate.priority);
+                candidate.lease_duration_seconds = seconds.or(candidate.lease_duration_seconds);
+                candidate.renew_time = renewed.or(candidate.renew_time);
+            });
+        }
         "delete-candidate" => lab.delete_candidate(&text(case, "name").unwrap()),
         "collect" => {
             let name = text(case, "name").unwrap();
@@ -274,6 +297,7 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
         emulation_version: (strategy == "OldestEmulationVersion").then_some(version),
         strategy: Some(strategy),
         renew_time: (!is_only_created).then_some(renewed),
+        owned: case.take_flag("owned").unwrap(),
         lease_duration_seconds: case.try_take_arg("duration").unwrap(),
         status: RecordedStatus {
             state: CandidateState::ALL.into_iter().find(|known| Some(known.as_str()) == state.as_deref()),

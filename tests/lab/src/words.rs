@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hustings_core::elector::{Action, AttemptId, Loss, Note, Withheld};
+use hustings_core::elector::{Action, AttemptId, EditedField, Loss, Note, Withheld};
 use hustings_core::model::{
     CandidatePatch, LeaseRecord, LeaseWrite, NativeFields, Object, Outcome, Purpose, Reply, Request, SessionMark,
 };
@@ -18,6 +18,7 @@ pub(crate) fn describe_action(action: &Action) -> String {
         Action::RenewCandidate { refresh: true, .. } => "refresh candidate".to_owned(),
         Action::RenewCandidate { .. } => "renew candidate".to_owned(),
         Action::DeleteCandidate { .. } => "delete candidate".to_owned(),
+        Action::PingNamesake { .. } => "ping the candidate of the other Lease".to_owned(),
         Action::StopWork => "stop work".to_owned(),
         Action::AbortWork => "abort work".to_owned(),
     }
@@ -115,6 +116,17 @@ pub(crate) fn describe_note(note: &Note) -> String {
         },
         Note::OwnerDropped => "its owner seems to be unknown to the API server, and is not named any more".to_owned(),
         Note::CandidateOfAnotherLease { lease_name } => format!("the candidate stands for {lease_name}"),
+        Note::NamesakeAsked { lease_name } => format!("the candidate stands for {lease_name}; does its process live?"),
+        Note::NamesakeReplaced { lease_name } => format!("no process answers for the candidate of {lease_name}"),
+        Note::CandidateEdited { fields, again_and_again } => {
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|EditedField { field, found, own }| format!("{field} was {found:?} instead of {own:?}"))
+                .collect();
+            let again = if *again_and_again { ", again and again" } else { "" };
+            format!("the candidate was edited: {}{again}", fields.join(", "))
+        }
+        Note::Emptied => "client-go has emptied the Lease".to_owned(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The edits of a Lease by a person, within the premises: a person does not forge `open` or the release form.
+//! The edits of a Lease by a person, within the premises: a person does not forge `open` or the release form. And the
+//! late release of client-go, which empties the Lease of a live holder.
 
 use hustings_core::model::{LeaseRecord, SessionMark};
 
@@ -17,6 +18,8 @@ pub enum Edit {
     Preferred(&'static str),
     /// The label is removed, or set.
     Label,
+    /// A process of client-go that has lost the Lease releases it. It keeps the annotations.
+    LateRelease,
 }
 
 impl Edit {
@@ -30,6 +33,7 @@ impl Edit {
             Self::GarbledSession => edited.session = SessionMark::Unreadable("garbled".to_owned()),
             Self::Preferred(name) => edited.preferred_holder = Some(name.to_owned()),
             Self::Label => edited.enrolled = !edited.enrolled,
+            Self::LateRelease => (edited.holder, edited.duration_seconds) = (None, 1),
         }
         let forges = edited.is_open() || (edited.is_given_up() && !lease.is_given_up());
         (edited != *lease && !forges).then_some(edited)

@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Pod, RecordedStatus, Truth, WireTime};
+use hustings_core::model::{
+    CandidateKind, CandidateRecord, CandidateState, Pod, RecordedStatus, Truth, Unparsed, WireTime,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -15,7 +17,9 @@ use serde_json::Value;
 use super::acts::candidate_acts;
 use super::names;
 use super::object::ObjectParts;
-use super::reading::{annotation, annotation_text, cut, owned, resource_version, signed, text, time};
+use super::reading::{
+    annotation, annotation_text, cut, note_unparsed_time, owned, resource_version, signed, text, time,
+};
 use super::timestamp::MicroTime;
 
 /// The controller's last verdict on the candidate. The controller writes it only when it changes.
@@ -118,6 +122,7 @@ impl ReadCandidate {
 /// The fields that candidates of both APIs have in the same form.
 pub(super) fn common_fields(kind: CandidateKind, metadata: &ObjectMeta, spec: &Value) -> CandidateRecord {
     let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
+    let renew_time = time(spec, "renewTime");
     CandidateRecord {
         kind,
         name: metadata.name.clone().unwrap_or_default(),
@@ -128,7 +133,8 @@ pub(super) fn common_fields(kind: CandidateKind, metadata: &ObjectMeta, spec: &V
         lease_name: owned(spec, "leaseName"),
         binary_version: owned(spec, "binaryVersion"),
         ping_time: time(spec, "pingTime"),
-        renew_time: time(spec, "renewTime"),
+        renew_time,
+        unparsed: note_unparsed_time(Unparsed::NONE, spec, "renewTime", renew_time),
         acts: candidate_acts(metadata),
         ..CandidateRecord::default()
     }
@@ -197,6 +203,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_candidate_has_given_a_sign_of_life_when_the_text_of_its_renew_time_has_changed() {
+        let renewal =
+            |renewed: Value| ReadCandidate::from_json(json!({ "spec": { "renewTime": renewed } })).record.renewal();
+        // The schema's `date-time` accepts the first form.
+        for (former, next) in [
+            (json!("1970-01-01 00:00:02"), json!("1970-01-01 00:00:04")),
+            (json!("soon"), json!("later")),
+            (json!(1), json!(2)),
+        ] {
+            assert_ne!(renewal(former), renewal(next));
+        }
+        assert_eq!(
+            renewal(json!("1970-01-01T00:00:02.000000Z")),
+            (Some(WireTime::from_micros(2_000_000)), Unparsed::NONE)
+        );
+    }
+
+    #[test]
     fn a_candidate_is_read() {
         let read = ReadCandidate::from_json(json!({
             "metadata": {
@@ -233,6 +257,7 @@ mod tests {
             priority: 4,
             ping_time: Some(WireTime::from_micros(7_000_000)),
             renew_time: None,
+            unparsed: Unparsed::NONE,
             lease_duration_seconds: Some(20),
             session: Some("s".to_owned()),
             acts: CandidateActs::default(),

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{History, LeaseRecord, LeaseWrite, NativeFields, SessionMark, SessionStamp, Set};
+use hustings_core::model::{History, LeaseRecord, LeaseWrite, NativeFields, SessionMark, SessionStamp, Set, Unparsed};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
@@ -18,7 +18,9 @@ use serde_json::{Map, Value, json};
 use super::acts::{lease_acts, pin_text};
 use super::names;
 use super::object::ObjectParts;
-use super::reading::{annotation, annotation_text, cut, resource_version, text, time, unsigned};
+use super::reading::{
+    annotation, annotation_text, cut, note_unparsed, note_unparsed_time, resource_version, text, time, unsigned,
+};
 use super::timestamp::MicroTime;
 
 /// A `coordination.k8s.io/v1` Lease as read from the server. Deserialising never fails, so that a watch never stops.
@@ -49,6 +51,7 @@ impl ReadLease {
             renew_time: time(spec, "renewTime"),
             transitions: unsigned(spec, "leaseTransitions"),
             session: session_mark(session.map(String::as_str)),
+            unparsed: Unparsed::NONE,
             token: annotation(&metadata, names::TOKEN),
             preferred_holder: annotation_text(&metadata, names::PREFERRED_HOLDER).map(cut),
             strategy: annotation_text(&metadata, names::STRATEGY).map(cut),
@@ -64,7 +67,8 @@ impl ReadLease {
                 .is_some_and(|value| value == names::ENROLLED),
             native: NativeFields { strategy: some("strategy"), preferred_holder: some("preferredHolder") },
         };
-        Self { metadata, record }
+        let unparsed = unparsed(spec, session.map(String::as_str), &record);
+        Self { record: LeaseRecord { unparsed, ..record }, metadata }
     }
 
     /// Annotation `hustings.io/reason`: one sentence on the last election.
@@ -132,6 +136,18 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
         patch.insert("spec".to_owned(), Value::Object(spec));
     }
     Value::Object(patch)
+}
+
+/// The text that the record does not represent exactly, of the fields whose change is a sign of life.
+fn unparsed(spec: &Value, session: Option<&str>, record: &LeaseRecord) -> Unparsed {
+    let unparsed =
+        note_unparsed(Unparsed::NONE, spec, "holderIdentity", &json!(record.holder.as_deref().unwrap_or("")));
+    let unparsed = note_unparsed(unparsed, spec, "leaseDurationSeconds", &json!(record.duration_seconds));
+    let unparsed = note_unparsed_time(unparsed, spec, "acquireTime", record.acquire_time);
+    let unparsed = note_unparsed_time(unparsed, spec, "renewTime", record.renew_time);
+    let unparsed = note_unparsed(unparsed, spec, "leaseTransitions", &json!(record.transitions));
+    let session = session.filter(|text| *text != record.session.to_string());
+    session.map_or(unparsed, |text| unparsed.with(names::SESSION, text))
 }
 
 /// The mark, with its session cut like any other text. The mark is parsed before it is cut, because its duration is at

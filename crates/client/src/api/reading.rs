@@ -3,9 +3,9 @@
 //! One malformed object must never stop a watch. So objects are read as JSON, not deserialised into types that reject
 //! unknown content.
 
-use hustings_core::model::WireTime;
+use hustings_core::model::{Unparsed, WireTime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::timestamp::MicroTime;
 
@@ -49,6 +49,21 @@ pub(super) fn signed(spec: &Value, field: &str) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
+/// Adds `field` to the fields that a record does not represent exactly, unless its text is `shown`.
+pub(super) fn note_unparsed(unparsed: Unparsed, spec: &Value, field: &str, shown: &Value) -> Unparsed {
+    match spec.get(field) {
+        None | Some(Value::Null) => unparsed,
+        Some(value) if value == shown => unparsed,
+        Some(Value::String(text)) => unparsed.with(field, text),
+        Some(value) => unparsed.with(field, &value.to_string()),
+    }
+}
+
+/// Like [`note_unparsed`], for a timestamp that was read as `time`.
+pub(super) fn note_unparsed_time(unparsed: Unparsed, spec: &Value, field: &str, time: Option<WireTime>) -> Unparsed {
+    note_unparsed(unparsed, spec, field, &json!(time.map(MicroTime)))
+}
+
 /// The annotation `name`, parsed; `None` if it does not parse.
 pub(super) fn annotation<T: std::str::FromStr>(metadata: &ObjectMeta, name: &str) -> Option<T> {
     annotation_text(metadata, name)?.parse().ok()
@@ -67,8 +82,6 @@ pub(super) fn resource_version(metadata: &ObjectMeta) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -16,7 +16,9 @@ use asking::Asking;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
-use hustings_core::elector::{Action, Config, Decision, Draw, Elector, Loss, Note, Observation, Source, Withheld};
+use hustings_core::elector::{
+    Action, Config, Decision, Draw, EditedField, Elector, Loss, Note, Observation, Source, Withheld,
+};
 use hustings_core::model::{LeaseRecord, Moment, Nomination, Now, Object, Observed, Purpose, Request};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +53,9 @@ impl Driver {
     /// Campaigns until the shutdown token is cancelled and the elector has given the Lease up.
     pub(crate) async fn drive(mut self) {
         let mut core = Elector::new(self.config.clone(), self.clock.both());
+        if let Some(nomination) = &self.nomination {
+            core.declare(nomination);
+        }
         // This precedes the first write, so that the write contains the key.
         core.observe(self.clock.both(), Observation::Key(self.key.current()));
         let mut watches = stream::select(self.watches(), self.key.changes().map(Observation::Key));
@@ -226,11 +231,35 @@ impl Driver {
             Note::CandidateOfAnotherLease { lease_name } => {
                 tracing::error!(
                     lease_name,
-                    "the candidate of this name stands for another Lease: give each elector an identity of its own \
-                     (--identity)"
+                    "the candidate of this name stands for another Lease, and its process lives or it has an owner: give \
+                     each elector an identity of its own (--identity)"
                 );
             }
+            Note::NamesakeAsked { lease_name } => tracing::warn!(
+                lease_name,
+                "the candidate of this name stands for another Lease: it is replaced unless its process answers a ping"
+            ),
+            Note::NamesakeReplaced { lease_name } => tracing::warn!(
+                lease_name,
+                "replacing the candidate of this name that stands for another Lease: no process has answered for it"
+            ),
+            Note::CandidateEdited { fields, again_and_again } => log_edits(fields, *again_and_again),
+            Note::Emptied => tracing::warn!(
+                "a replica with client-go has emptied the Lease, which it lost before: writing the holder back"
+            ),
         }
+    }
+}
+
+fn log_edits(fields: &[EditedField], again_and_again: bool) {
+    for EditedField { field, found, own } in fields {
+        tracing::warn!(field, found, own, "another client has changed the candidate: writing its own value again");
+    }
+    if again_and_again {
+        tracing::warn!(
+            "another client changes the candidate again and again: look for a file that is applied repeatedly, or another \
+             process of this identity; the next changes are not logged"
+        );
     }
 }
 

@@ -78,11 +78,12 @@ impl Election {
                 (Some(_), true, _) => Unheld::NotTakenUp,
                 (Some(_), false, Some((evidence, _))) => Unheld::ProvenDead(evidence),
                 (Some(_), false, None) => Unheld::Expired,
+                (None, ..) if record.session.stamp().is_some() => Unheld::Expired,
                 (None, ..) => Unheld::New,
             };
             return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
         }
-        if record.is_given_up() || self.lease.view.is_own_creation() {
+        if observed.is_free(terms.now) || self.lease.view.is_own_creation() {
             let cause = match self.known_end() {
                 _ if record.transitions == 0 => Unheld::New,
                 Some(Ending::Released(Cause::ConnectionClosed)) => Unheld::ConnectionClosed,
@@ -93,7 +94,7 @@ impl Election {
             return LeaseVerdict::Unheld { since: observed.changed_at(), cause };
         }
         let Some(holder) = record.holder.as_deref() else {
-            return LeaseVerdict::Reserved { until: observed.expires_at() };
+            return LeaseVerdict::Reserved { until: observed.free_from() };
         };
         match self.holder_of(record).and_then(|key| self.members.get(&key)) {
             Some(member) if terms.admit(member).is_ok() => LeaseVerdict::Held {
@@ -181,6 +182,7 @@ impl LeaseContext<'_> {
             state,
             reason,
             responsive: member.responsive,
+            answered_early: member.answered_early,
             unresponsive_since: member.unresponsive_since,
             damping_count: member.damping.count,
             damped_until: member.damping.end(),

@@ -160,6 +160,14 @@ impl HoldingPeriod {
         config: &Config,
     ) -> Self {
         let Some(mut former) = former else { return Self { inherited: true, ..Self::of(record, now.moment) } };
+        // The term goes on: its holder may write its name back.
+        let is_late_release = record.has_release_form() && record.session.stamp().is_some();
+        if is_late_release
+            && !former.is_native(members)
+            && (&former.session, former.transitions) == (&record.session, record.transitions)
+        {
+            return former;
+        }
         let mut next = Self::of(record, now.moment);
         let renewed = former.covers(record, members);
         let same_holder = former.holder == record.holder;
@@ -181,7 +189,7 @@ impl HoldingPeriod {
         // resigned, unless it was asked to hand over. A holder that was asked gives the Lease up once its work has
         // stopped, even if the request has been withdrawn in between. If that counted as a loss, a newer version would
         // lead although the older one still stands.
-        let released = record.is_open() || (record.is_given_up() && former.is_native(members));
+        let released = record.is_open() || (record.has_release_form() && former.is_native(members));
         let gave_up = former.is_term(members) && record.holder.is_none() && released;
         let resigned = gave_up && !former.leaves && !former.was_asked;
         if resigned && let Some(member) = former.member(members) {

@@ -4,6 +4,7 @@
 //! that of the ping, or a renewal of the Lease as its holder. The first observation of a candidate proves nothing.
 
 mod claim;
+mod ping;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::model::{
 };
 
 pub(super) use self::claim::Claim;
+use self::ping::Ping;
 
 /// One candidate.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -55,6 +57,8 @@ pub(super) struct Member {
     /// The displayed liveness. A value from an earlier controller is shown until it is refuted.
     pub(super) responsive: Option<bool>,
     pub(super) unresponsive_since: Option<WireTime>,
+    /// Its answer to its last ping has a time before that ping. Only for display.
+    pub(super) answered_early: bool,
     pub(super) damping: Damping,
     /// The end of the damping that was last read from its status.
     adopted_end: Option<WireTime>,
@@ -74,23 +78,6 @@ pub(super) struct Member {
     pub(super) reported_inadmissible: Option<Inadmissible>,
     /// The status that has not lasted long enough to be written, and since when it has been correct.
     pub(super) unpublished: Option<(RecordedStatus, Moment)>,
-}
-
-/// A ping that has not been answered.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ping {
-    time: WireTime,
-    /// Until when an answer counts.
-    pub(super) deadline: Moment,
-    /// The version that the ping created, and its `renewTime`.
-    landed: Option<(u64, Option<WireTime>)>,
-    /// This ping repeats one that was computed from an old version.
-    is_remade: bool,
-    /// A live read, sent after the deadline, showed no answer.
-    unanswered: bool,
-    /// That live read failed. It is unknown whether the candidate answered, and the election stops waiting for it
-    /// (`live_read_fails.txt`).
-    pub(super) abandoned: bool,
 }
 
 impl Member {
@@ -115,6 +102,7 @@ impl Member {
             sits_out_since: None,
             responsive: None,
             unresponsive_since: None,
+            answered_early: false,
             damping: Damping::default(),
             adopted_end: None,
             loss_reported_at: None,
@@ -203,7 +191,7 @@ impl Member {
     }
 
     pub(super) fn ping(&mut self, now: Now, config: &Config) -> Action {
-        let former = self.record.ping_time.max(self.record.renew_time);
+        let former = self.record.ping_time.max(self.record.renewed_at());
         // client-go answers again and again while its clock is behind the ping, so a native ping is as early as
         // possible.
         let ping_time = match former {
@@ -310,11 +298,11 @@ impl Member {
             self.ping = None;
             return;
         }
-        ping.landed = Some((record.resource_version, record.renew_time));
+        ping.landed = Some((record.resource_version, record.renewal()));
         // A ping computed from an old version may equal another controller's ping, which may have been answered
         // already. So it is repeated once (`same_ping_twice.txt`). It is repeated only once, because a candidate whose
         // clock is ahead may answer before the watch shows the ping.
-        if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
+        if !ping.is_remade && record.renewed_at().is_some_and(|at| ping.time <= at) {
             self.ping = None;
             self.is_overtaken = true;
         }
@@ -334,12 +322,13 @@ impl Member {
     }
 
     fn take_answer(&mut self, now: Moment) {
-        if let Some((version, renew_time)) = self.ping.as_ref().and_then(|ping| ping.landed)
+        if let Some((ping_time, (version, renewal))) = self.ping.as_ref().and_then(Ping::landed)
             && self.record.resource_version > version
             && self.record.renew_time.is_some()
-            && self.record.renew_time != renew_time
+            && self.record.renewal() != renewal
         {
             self.ping = None;
+            self.answered_early = self.record.renew_time < Some(ping_time);
             self.proven_at = Some(now);
             self.responsive = Some(true);
             self.unresponsive_since = None;
@@ -355,6 +344,7 @@ impl Member {
             _ => None,
         };
         self.unresponsive_since = status.unresponsive_since.filter(|_| self.responsive == Some(false));
+        self.answered_early = status.responsive.reason == Condition::ANSWERED_BEFORE_PING;
         if self.damping.count != status.damping_count || self.adopted_end != status.damped_until {
             self.damping = Damping::recorded(status.damping_count, status.damped_until, now, config);
             self.adopted_end = status.damped_until;
@@ -374,7 +364,7 @@ impl Member {
         if claim_changed || is_new_process {
             self.claim_changed_at = now.moment;
         }
-        if claim_changed || record.renew_time != old.renew_time {
+        if claim_changed || record.renewal() != old.renewal() {
             self.failed_at = None;
             self.responsive = self.responsive.filter(|responsive| *responsive);
             self.unresponsive_since = None;
@@ -383,7 +373,7 @@ impl Member {
         let is_behind = record.renew_time < record.ping_time;
         self.answers_again = record.kind == CandidateKind::Native
             && is_behind
-            && (self.answers_again || record.renew_time != old.renew_time);
+            && (self.answers_again || record.renewal() != old.renewal());
         let status_changed = record.status != old.status;
         self.record = record;
         // The answer to our own write shows what we wrote, or what the server keeps of it. Any other status comes from

@@ -106,6 +106,7 @@ impl CandidateVerdict {
             _ => condition(Truth::True, "Admissible"),
         };
         let responsive = match self.responsive {
+            Some(true) if self.answered_early => condition(Truth::True, Condition::ANSWERED_BEFORE_PING),
             Some(true) => condition(Truth::True, "Answered"),
             Some(false) => condition(Truth::False, "DidNotAnswer"),
             None => condition(Truth::Unknown, "NotAsked"),

@@ -91,6 +91,8 @@ pub struct CandidateVerdict {
     pub reason: Reason,
     /// Whether it answered its last ping; `None` if that is unknown.
     pub responsive: Option<bool>,
+    /// Whether its answer to its last ping has a time before that ping.
+    pub answered_early: bool,
     /// When it was found unresponsive.
     pub unresponsive_since: Option<WireTime>,
     /// Grants not taken up, expired terms and reclaims since its last full term.

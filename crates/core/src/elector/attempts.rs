@@ -63,17 +63,23 @@ impl Attempts {
 
 /// Whether a version belongs to this term of this elector instance. The name alone proves nothing.
 pub(super) fn is_mine(record: &LeaseRecord, identity: &str, session: &str, ordinal: u64) -> bool {
-    names_session(record, identity, session) && record.session.stamp().is_some_and(|stamp| stamp.term == ordinal)
+    record.holder.as_deref() == Some(identity) && is_of_term(record, session, ordinal)
+}
+
+/// Whether the session of a version is that of this term, whatever name it has.
+pub(super) fn is_of_term(record: &LeaseRecord, session: &str, ordinal: u64) -> bool {
+    record.session.stamp().is_some_and(|stamp| stamp.session == session && stamp.term == ordinal)
 }
 
 /// Whether the session of a version is this instance's own, or that of an earlier instance in the same place, and the
-/// version names this identity. This instance holds the lock of that place now, so no other living process can have
-/// such a session.
+/// version names this identity or was emptied by client-go. This instance holds the lock of that place now, so no other
+/// living process can have such a session.
 pub(super) fn is_reclaimable(record: &LeaseRecord, identity: &str, session: &str) -> bool {
     let place = SessionStamp::place(session);
     let is_same_place = |stamp: &SessionStamp| place.is_some() && SessionStamp::place(&stamp.session) == place;
-    names_session(record, identity, session)
-        || (record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(is_same_place))
+    let is_own = |stamp: &SessionStamp| stamp.session == session || is_same_place(stamp);
+    let may_be_named = record.holder.as_deref() == Some(identity) || record.has_release_form();
+    may_be_named && record.session.stamp().is_some_and(is_own)
 }
 
 /// Whether a version names this identity and this session, in any term.

@@ -7,16 +7,20 @@
 //! The elector also renews when a status marks this process Unresponsive. Controllers do not ping an Unresponsive
 //! candidate again, and a later ping may already have overwritten the one that it missed.
 
+mod edits;
+mod namesake;
 mod owner;
 mod task;
 
-use super::messages::{Action, AttemptId, Note, Outcome, Source};
+use super::messages::{AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, PlannedRequest};
 use super::reverted::RevertedWrites;
 use super::timers::Timer;
-use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
+use crate::model::{CandidateRecord, Moment, Nomination, Now, WireTime};
+use edits::Edits;
+use namesake::Namesake;
 use owner::Owner;
-use task::{CandidateTask, KnownCandidate, PendingRequest, Renewal};
+use task::{CandidateTask, KnownCandidate, PendingRequest, Renewal, doubted_since};
 
 /// The elector's knowledge of its candidate, and the pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,8 +56,11 @@ pub(super) struct Candidate {
     must_read: bool,
     /// The candidate has to be deleted. The elector waits for that until this moment.
     delete_until: Option<Moment>,
-    /// A note has reported that the candidate stands for another Lease.
-    is_reported: bool,
+    /// What this process declares. `None` if it does not repair edits.
+    own: Option<Box<Nomination>>,
+    edits: Edits,
+    /// The candidate with this name stands for another Lease.
+    namesake: Option<Namesake>,
 }
 
 impl Candidate {
@@ -77,8 +84,15 @@ impl Candidate {
             renewed_for: None,
             must_read: false,
             delete_until: None,
-            is_reported: false,
+            own: None,
+            edits: Edits::default(),
+            namesake: None,
         }
+    }
+
+    /// Makes the elector repair edits of what the nomination declares.
+    pub(super) fn declare(&mut self, nomination: Nomination) {
+        self.own = Some(Box::new(nomination));
     }
 
     /// Requests one renewal without a ping.
@@ -115,7 +129,7 @@ impl Candidate {
 
     /// The ping time of the object, or the earliest time if it has none; `None` if the object is not known.
     pub(super) fn pinged_at(&self) -> Option<WireTime> {
-        Some(self.seen()?.ping_time.unwrap_or(WireTime::MIN))
+        Some(self.state.seen()?.ping_time.unwrap_or(WireTime::MIN))
     }
 
     /// Requests a live read, because nothing was observed for long.
@@ -147,6 +161,7 @@ impl Candidate {
         match outcome {
             Outcome::Deleted => self.set_missing(now.moment, true),
             Outcome::Landed(record) => {
+                let is_ping = matches!(task, CandidateTask::AskNamesake { .. });
                 if task == CandidateTask::Create {
                     self.refreshed_uid = Some(record.uid.clone());
                     self.owner.written(record.owned, now.moment);
@@ -156,6 +171,9 @@ impl Candidate {
                     self.reverted.observe_answer(record.renew_time == Some(renewal.renew_time));
                 }
                 self.observe_version(now.moment, record, Some(request.sent));
+                if is_ping && let Some(namesake) = &mut self.namesake {
+                    namesake.observe_answer(now.moment);
+                }
             }
             // The namespace or the kind does not exist.
             Outcome::Missing if task == CandidateTask::Create => {
@@ -169,13 +187,17 @@ impl Candidate {
             }
             // The candidate exists. The watch has shown it, or a read will.
             Outcome::Conflict if task == CandidateTask::Create => {
-                self.leave_unknown(&task);
+                self.leave_unknown(&task, now.moment);
                 self.next_try_at = now.moment;
             }
             // The object differs from what this process believes.
             Outcome::Conflict => self.state = KnownCandidate::Unknown,
-            Outcome::Unknown => self.leave_unknown(&task),
-            Outcome::Refused => {}
+            Outcome::Unknown => self.leave_unknown(&task, now.moment),
+            Outcome::Refused => {
+                if let Some(namesake) = &mut self.namesake {
+                    namesake.observe_refused(now.moment);
+                }
+            }
         }
     }
 
@@ -187,17 +209,16 @@ impl Candidate {
     /// Gives up a request that was not answered in time.
     pub(super) fn pass_time(&mut self, now: Moment) {
         if let Some(late) = self.pending.take_if(|pending| pending.request.until <= now) {
-            self.leave_unknown(&late.task);
+            self.leave_unknown(&late.task, now);
         }
     }
 
     /// Plans the next step. `may_stand` is false while work of an ended term still runs, and while the elector stands
     /// aside.
     pub(super) fn plan(&mut self, now: Now, may_stand: bool, plan: &mut Plan) {
-        if let Some(lease_name) = self.stands_elsewhere() {
-            if !self.is_reported {
-                plan.note(Note::CandidateOfAnotherLease { lease_name: lease_name.to_owned() });
-                self.is_reported = true;
+        if self.stands_elsewhere().is_some() {
+            if may_stand && self.delete_until.is_none() {
+                self.plan_namesake(now, plan);
             }
             return;
         }
@@ -218,31 +239,26 @@ impl Candidate {
             return;
         }
         let Some(task) = self.next_task(now) else { return };
-        let is_poll = task == CandidateTask::Read && self.seen().is_some();
+        let is_poll = task == CandidateTask::Read && self.state.seen().is_some();
         let not_before = match &task {
             CandidateTask::Create => {
                 self.next_try_at.max(self.next_creation_at).max(self.missed_creations.not_before(now.moment))
             }
-            CandidateTask::Renew(_) => self.next_try_at.max(self.reverted.not_before(now.moment)),
-            CandidateTask::Read | CandidateTask::Delete { .. } => self.next_try_at,
+            CandidateTask::Renew(renewal) => {
+                let repair_at = if renewal.repairs { self.edits.not_before(now.moment) } else { now.moment };
+                self.next_try_at.max(self.reverted.not_before(now.moment)).max(repair_at)
+            }
+            _ => self.next_try_at,
         };
         if !plan.may_request(Timer::CandidateWrite, not_before) {
             return;
         }
-        let names_owner = self.owner.is_named_at(now.moment);
+        let names_owner = match &task {
+            CandidateTask::Renew(Renewal { repairs: true, .. }) => self.owner.may_be_named(),
+            _ => self.owner.is_named_at(now.moment),
+        };
         let request = plan.request();
-        plan.act(match &task {
-            CandidateTask::Read => Action::ReadCandidate(request.id),
-            CandidateTask::Create => Action::CreateCandidate { attempt: request.id, renew_time: now.wall, names_owner },
-            CandidateTask::Renew(Renewal { uid, renew_time, .. }) => Action::RenewCandidate {
-                attempt: request.id,
-                uid: uid.clone(),
-                renew_time: *renew_time,
-                refresh: self.refreshed_uid.as_ref() != Some(uid),
-                names_owner,
-            },
-            CandidateTask::Delete { uid } => Action::DeleteCandidate { attempt: request.id, uid: uid.clone() },
-        });
+        plan.act(task.action(request.id, now.wall, self.refreshed_uid.as_ref(), names_owner));
         self.must_read = false;
         if !is_poll {
             self.next_try_at = plan.retry_at();
@@ -255,8 +271,11 @@ impl Candidate {
             CandidateTask::Renew(renewal) => {
                 self.renewal = Some(renewal.clone());
                 self.reverted.observe_sent(plan);
+                if renewal.repairs {
+                    self.edits.observe_sent(now.moment, plan);
+                }
             }
-            CandidateTask::Read | CandidateTask::Delete { .. } => {}
+            _ => {}
         }
         self.pending = Some(PendingRequest { request, task });
     }
@@ -279,12 +298,16 @@ impl Candidate {
         let is_refreshed = self.refreshed_uid.as_ref() == Some(&record.uid);
         let is_answered = is_refreshed && (record.ping_time.is_none() || record.ping_time == self.answered);
         let is_refuted = doubted_since(record).is_none_or(|since| Some(since) == self.refuted);
-        if is_answered && is_refuted && !self.unasked {
+        let is_current = is_answered && is_refuted && !self.unasked;
+        let is_edited = is_refreshed && self.edits.need_repair();
+        if is_current && !is_edited {
             return self.must_read.then_some(CandidateTask::Read);
         }
-        let later = now.wall.later_than(record.renew_time);
+        // An answer does not wait for a repair that must wait.
+        let repairs = is_edited && (is_current || now.moment >= self.edits.not_before(now.moment));
+        let later = now.wall.later_than(record.renewed_at());
         let renew_time = record.ping_time.map_or(later, |ping| ping.max(later));
-        Some(CandidateTask::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time }))
+        Some(CandidateTask::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time, repairs }))
     }
 
     /// Records a version. It counts if it is newer than the newest observed. The answer to a request also counts if
@@ -318,6 +341,10 @@ impl Candidate {
             self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
         }
         self.missed_creations.observe_answer(true);
+        Namesake::observe(&mut self.namesake, &record, &self.lease_name, now);
+        if let Some(own) = self.own.as_deref().filter(|_| self.refreshed_uid.as_ref() == Some(&record.uid)) {
+            self.edits.observe(own, self.state.seen(), &record, self.owner.may_be_named());
+        }
         self.state = KnownCandidate::Seen(Box::new(record));
     }
 
@@ -327,7 +354,10 @@ impl Candidate {
     }
 
     /// After a creation of unknown outcome, makes the elector read the candidate.
-    fn leave_unknown(&mut self, task: &CandidateTask) {
+    fn leave_unknown(&mut self, task: &CandidateTask, now: Moment) {
+        if let Some(namesake) = &mut self.namesake {
+            namesake.observe_unknown(now);
+        }
         if *task == CandidateTask::Create
             && matches!(self.state, KnownCandidate::Untried | KnownCandidate::Missing { .. })
         {
@@ -351,15 +381,7 @@ impl Candidate {
 
     /// The other Lease for which the candidate with this name stands.
     pub(super) fn stands_elsewhere(&self) -> Option<&str> {
-        self.seen().map(|record| record.lease_name.as_str()).filter(|lease_name| *lease_name != self.lease_name)
-    }
-
-    /// The newest version, if the candidate is known to exist.
-    fn seen(&self) -> Option<&CandidateRecord> {
-        match &self.state {
-            KnownCandidate::Seen(record) => Some(record),
-            KnownCandidate::Untried | KnownCandidate::Unknown | KnownCandidate::Missing { .. } => None,
-        }
+        self.state.seen().map(|record| record.lease_name.as_str()).filter(|lease_name| *lease_name != self.lease_name)
     }
 
     /// Ends the pending read that `source` answers, and returns when it was sent.
@@ -368,11 +390,6 @@ impl Candidate {
         let read = self.pending.take_if(|pending| pending.request.id == id);
         read.map(|read| read.request.sent)
     }
-}
-
-/// Since when a controller marks the candidate Unresponsive.
-fn doubted_since(record: &CandidateRecord) -> Option<WireTime> {
-    record.status.unresponsive_since.filter(|_| record.status.state == Some(CandidateState::Unresponsive))
 }
 
 #[cfg(test)]

@@ -38,12 +38,14 @@ impl Elector {
         if !self.lifecycle.may_begin(now) {
             return None;
         }
-        if let Some(record) = self.lease.view().record() {
+        if let Some(observed) = self.lease.view().present() {
+            let record = observed.record();
             if record.is_grant() && record.holder.as_ref() == Some(identity) {
                 return Some(WriteTask::Begin(Purpose::TakeUp));
             }
             // The term belongs to this instance and has ended, or to a dead instance: no process can rely on it.
-            if is_reclaimable(record, identity, session) && !self.has_kept_from_another(record) {
+            let is_of_session = record.holder.is_some() || observed.is_late_release();
+            if is_of_session && is_reclaimable(record, identity, session) && !self.has_kept_from_another(record) {
                 return Some(WriteTask::Begin(Purpose::Claim));
             }
         }

@@ -55,6 +55,8 @@ pub(super) struct HeldTerm {
     valid_until: Moment,
     /// The term must end, so its work was asked to stop.
     is_ending: bool,
+    /// When this elector last wrote its name back at once, after client-go had emptied the Lease.
+    restored_at: Option<Moment>,
 }
 
 /// The state of the work of a term. Work outlives the term if it does not stop in time.
@@ -87,10 +89,20 @@ pub(super) struct Lifecycle {
     successor_until: Option<Moment>,
 }
 
+/// The term that a version of the Lease belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VersionOf {
+    /// The term that runs or is being given up.
+    ThisTerm,
+    /// The same, but client-go has emptied it by a late release.
+    ThisTermEmptied,
+    /// Another term, or none.
+    Another,
+}
+
 /// A new version of the Lease, as far as the phase is concerned.
 pub(super) struct NewVersion<'a> {
-    /// It belongs to the term that runs or is being given up.
-    pub(super) is_mine: bool,
+    pub(super) of: VersionOf,
     pub(super) holder: Option<&'a str>,
     /// The attempt that it shows, and until when that attempt makes a term valid.
     pub(super) landed: Option<(&'a Attempt, Moment)>,
@@ -197,20 +209,27 @@ impl Lifecycle {
         writer: &mut Writer,
     ) -> Option<Note> {
         match (&mut self.phase, version.landed) {
-            (Phase::Leading(_), _) if !version.is_mine => {
+            (Phase::Leading(_), _) if version.of == VersionOf::Another => {
                 let holder = version.holder.map(str::to_owned);
                 Some(self.lose(now, Loss::NotMine { holder }, writer))
             }
-            (Phase::GivingUp { .. }, _) if !version.is_mine => Some(self.end_giving_up()),
+            (Phase::GivingUp { .. }, _) if version.of == VersionOf::Another => Some(self.end_giving_up()),
             (Phase::Leading(term), landed) => {
                 if let Some((_, valid_until)) = landed {
                     term.valid_until = valid_until;
                 }
-                // A holder waits for its next renewal, unless a conflict delayed this one.
-                if version.ends_conflict && version.retries_at_once {
+                // A holder waits for its next renewal, unless a conflict delayed this one. If its name is gone, it
+                // writes the name back at once, before a client-go replica claims the Lease. A client that removes the
+                // name again and again gains at most one write per retry period.
+                let may_restore = term.restored_at.is_none_or(|at| now >= at.after(config.timing.retry_period()));
+                let restores = version.of == VersionOf::ThisTermEmptied && may_restore;
+                if restores {
+                    term.restored_at = Some(now);
+                }
+                if restores || version.ends_conflict && version.retries_at_once {
                     writer.allow_at(now);
                 }
-                None
+                restores.then_some(Note::Emptied)
             }
             (Phase::Standby, Some((_, valid_until))) if now >= valid_until => Some(Note::LandedTooLate),
             (Phase::Standby, Some((landed, _))) if self.is_stopping => {
@@ -233,7 +252,8 @@ impl Lifecycle {
     /// Begins a term.
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) -> Note {
         let Attempt { ordinal, number, token, .. } = *landed;
-        self.phase = Phase::Leading(HeldTerm { ordinal, number, token, valid_until, is_ending: false });
+        self.phase =
+            Phase::Leading(HeldTerm { ordinal, number, token, valid_until, is_ending: false, restored_at: None });
         self.work = WorkState::Running;
         self.cooldown.term_began(now);
         Note::Began { number, token }

@@ -120,17 +120,28 @@ pub enum Action {
         /// `spec.renewTime`.
         renew_time: WireTime,
         /// Whether versions, strategy and lease duration are written too, because this process did not create the
-        /// object. The priority is never written.
+        /// object, or another client has changed them. The priority is never written.
         refresh: bool,
         /// Whether a refresh names its owner, if the owner is known.
         names_owner: bool,
     },
-    /// Delete the candidate.
+    /// Delete the candidate, or the one that has its name and stands for another Lease.
     DeleteCandidate {
         /// The request.
         attempt: AttemptId,
         /// The uid of the object.
         uid: String,
+        /// The version, if only this one may be deleted.
+        resource_version: Option<u64>,
+    },
+    /// Ping the candidate that has this elector's name and stands for another Lease.
+    PingNamesake {
+        /// The request.
+        attempt: AttemptId,
+        /// The uid of the object.
+        uid: String,
+        /// `spec.pingTime`.
+        ping_time: WireTime,
     },
     /// Ask the work of the term to stop, and report when it has ended.
     StopWork,
@@ -248,11 +259,43 @@ pub enum Note {
     Withheld(Withheld),
     /// The candidate was deleted soon after its owner was set. The elector creates it again without an owner.
     OwnerDropped,
-    /// The candidate with this name stands for another Lease. A candidate cannot change its Lease.
+    /// The candidate with this name stands for another Lease, and its process lives or it has an owner. A candidate
+    /// cannot change its Lease.
     CandidateOfAnotherLease {
         /// The other Lease.
         lease_name: String,
     },
+    /// The candidate with this name stands for another Lease. The elector pings it, to find out whether its process
+    /// lives.
+    NamesakeAsked {
+        /// The other Lease.
+        lease_name: String,
+    },
+    /// No process answers for the candidate with this name that stands for another Lease. The elector replaces it.
+    NamesakeReplaced {
+        /// The other Lease.
+        lease_name: String,
+    },
+    /// Another client has changed the candidate. The elector writes its own values again.
+    CandidateEdited {
+        /// The changed fields.
+        fields: Vec<EditedField>,
+        /// This has happened several times within a short time. The elector continues, and reports no more.
+        again_and_again: bool,
+    },
+    /// A late release by client-go has emptied the Lease during the term. The elector writes its name back.
+    Emptied,
+}
+
+/// A field of the elector's candidate that another client has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EditedField {
+    /// The name of the field or annotation.
+    pub field: &'static str,
+    /// The value that the field had; empty if it was absent.
+    pub found: String,
+    /// The elector's own value; empty if it has none.
+    pub own: String,
 }
 
 /// Why an elector does not claim a free Lease that no controller grants.

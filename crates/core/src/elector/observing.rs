@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::attempts::{is_mine, is_reclaimable, names_session};
-use super::lifecycle::NewVersion;
+use super::attempts::{is_mine, is_of_term, is_reclaimable, names_session};
+use super::lifecycle::{NewVersion, VersionOf};
 use super::messages::{AttemptId, Note, Outcome, Source};
 use super::range::OwnRange;
 use super::{Config, Elector};
-use crate::model::{Cause, LeaseRecord, Moment};
+use crate::model::{Cause, LeaseRecord, Moment, Observed};
 
 /// How long the elector waits for the watch to show the winner of a race before it reads the Lease, unless the retry
 /// period is shorter. It is several times the usual delay of a watch.
@@ -147,11 +147,16 @@ impl Elector {
             self.reader.set_needed(false);
         }
         let ordinal = self.lifecycle.ordinal();
-        let is_mine = ordinal.is_some_and(|ordinal| is_mine(record, identity, session, ordinal));
+        let is_emptied = self.lease.view().present().is_some_and(Observed::is_late_release);
+        let of = match ordinal {
+            Some(ordinal) if is_mine(record, identity, session, ordinal) => VersionOf::ThisTerm,
+            Some(ordinal) if is_emptied && is_of_term(record, session, ordinal) => VersionOf::ThisTermEmptied,
+            _ => VersionOf::Another,
+        };
         let landed = self.writer.settle(record, identity, session);
         let landed = landed.as_ref().map(|landed| (landed, landed.request.sent.after(timing.renew_deadline())));
         let holder = record.holder.as_deref();
-        let version = NewVersion { is_mine, holder, landed, ends_conflict, retries_at_once };
+        let version = NewVersion { of, holder, landed, ends_conflict, retries_at_once };
         let news = self.lifecycle.observe_version(now, &version, &self.config, &mut self.writer);
         if let (Some((landed, _)), Some(_)) = (landed, self.lifecycle.leading()) {
             self.range = Some(OwnRange::extended(self.range, landed, timing.lease_duration()));

@@ -44,8 +44,12 @@ impl Action {
                 };
                 Request::patch_candidate(candidate(), uid, patch)
             }
-            Self::DeleteCandidate { uid, .. } => {
-                Request::DeleteCandidate { candidate: candidate(), uid: uid.clone(), resource_version: None }
+            Self::DeleteCandidate { uid, resource_version, .. } => {
+                let resource_version = *resource_version;
+                Request::DeleteCandidate { candidate: candidate(), uid: uid.clone(), resource_version }
+            }
+            Self::PingNamesake { uid, ping_time, .. } => {
+                Request::patch_candidate(candidate(), uid, CandidatePatch::Ping(*ping_time))
             }
             Self::StopWork | Self::AbortWork => return None,
         })
@@ -77,7 +81,9 @@ impl Action {
                 Outcome::Missing => Observation::Candidates { attempt: *attempt, records: None },
                 _ => Observation::ReadFailed(*attempt),
             },
-            Self::CreateCandidate { attempt, .. } | Self::RenewCandidate { attempt, .. } => {
+            Self::CreateCandidate { attempt, .. }
+            | Self::RenewCandidate { attempt, .. }
+            | Self::PingNamesake { attempt, .. } => {
                 Observation::CandidateWritten { attempt: *attempt, outcome: reply.candidate() }
             }
             Self::DeleteCandidate { attempt, .. } => {
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_own_candidate_is_deleted_by_its_uid_in_any_version() {
-        let action = Action::DeleteCandidate { attempt: AttemptId(1), uid: "v".to_owned() };
+        let action = Action::DeleteCandidate { attempt: AttemptId(1), uid: "v".to_owned(), resource_version: None };
         let expected = Request::DeleteCandidate {
             candidate: CandidateKey::hustings("a"),
             uid: "v".to_owned(),
@@ -165,7 +171,7 @@ mod tests {
         let candidate = || Object::Candidate(CandidateRecord::default());
         let source = Source::Read(attempt);
         let written = |outcome| Some(Observation::CandidateWritten { attempt, outcome });
-        let delete = || Action::DeleteCandidate { attempt, uid: "v".to_owned() };
+        let delete = || Action::DeleteCandidate { attempt, uid: "v".to_owned(), resource_version: None };
         let failed = || Some(Observation::ReadFailed(attempt));
         let check = |action: Action, reply: Reply, expected| {
             assert_eq!(action.observation(reply.clone()), expected, "{action:?} {reply:?}");

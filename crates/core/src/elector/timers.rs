@@ -40,6 +40,9 @@ pub enum Timer {
     CandidateWrite,
     /// Set by a process that stops, for the request timeout: it waits that long for the deletion of its candidate.
     CandidateDeletion,
+    /// Set by a candidate of this name that stands for another Lease: for 30 s of silence after a ping, or for 5 min
+    /// after a sign of life. Then the elector replaces it, or pings it again.
+    Namesake,
 }
 
 impl Timer {
@@ -64,6 +67,7 @@ impl Timer {
             Self::ProofOfLife => "proof-of-life",
             Self::CandidateWrite => "candidate-write",
             Self::CandidateDeletion => "candidate-deletion",
+            Self::Namesake => "namesake",
         }
     }
 }
@@ -93,6 +97,7 @@ mod tests {
             Timer::ProofOfLife,
             Timer::CandidateWrite,
             Timer::CandidateDeletion,
+            Timer::Namesake,
         ] {
             let name = format!("{timer:?}");
             let words = name.char_indices().fold(String::new(), |words, (index, letter)| {

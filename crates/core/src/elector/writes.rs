@@ -62,12 +62,16 @@ impl Author<'_> {
         }
     }
 
-    /// Renews. The write sets the holder's own duration, on which its validity rests. It announces once that the holder
-    /// is about to stop. It removes an announcement that another holder left behind: otherwise a controller would make
+    /// Renews. The write sets the holder's own duration, on which its validity rests. It writes the holder's name back
+    /// if client-go has emptied the Lease by a late release. It announces once that the holder is about to stop. It removes an announcement that another holder left behind: otherwise a controller would make
     /// a healthy holder hand over to a worse candidate (L2).
     pub(super) fn renew(&self, record: &LeaseRecord) -> LeaseWrite {
+        let is_emptied = record.holder.is_none();
         LeaseWrite {
+            holder: if is_emptied { Set::To(self.identity.to_owned()) } else { Set::Keep },
             duration_seconds: Set::To(self.seconds),
+            // That release has replaced the acquire time by the clock of another machine.
+            acquire_time: if is_emptied { Set::To(self.wall) } else { Set::Keep },
             renew_time: Set::To(self.renew_time),
             key: self.key(record),
             leaving: match (self.leaves, record.leaving) {

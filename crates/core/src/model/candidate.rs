@@ -1,6 +1,6 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{CandidateActs, CandidateKey, CandidateKind, Version, WireTime};
+use super::{CandidateActs, CandidateKey, CandidateKind, Unparsed, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
 const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -36,6 +36,8 @@ pub struct CandidateRecord {
     pub ping_time: Option<WireTime>,
     /// `spec.renewTime`.
     pub renew_time: Option<WireTime>,
+    /// The text of `spec.renewTime`, if the field above does not represent it exactly.
+    pub unparsed: Unparsed,
     /// Annotation `hustings.io/lease-duration`: the longest duration, in seconds, of a Lease that this candidate holds.
     pub lease_duration_seconds: Option<u32>,
     /// Annotation `hustings.io/session`: the elector instance behind this candidate. It is only compared with the
@@ -103,6 +105,10 @@ pub enum Truth {
 impl Condition {
     /// The reason of `Leading` with which a controller records that the candidate did not take up its last grant.
     pub const GRANT_NOT_TAKEN_UP: &'static str = "GrantNotTakenUp";
+
+    /// The reason of `Responsive` with which a controller records that the answer to the last ping has a time before
+    /// that ping.
+    pub const ANSWERED_BEFORE_PING: &'static str = "AnsweredBeforePing";
 }
 
 impl Truth {
@@ -197,6 +203,16 @@ impl CandidateRecord {
     /// The kind and name of this candidate.
     pub fn key(&self) -> CandidateKey {
         CandidateKey { name: self.name.as_str().into(), kind: self.kind }
+    }
+
+    /// Its last sign of life. Any change of it is another one, whatever it shows.
+    pub const fn renewal(&self) -> (Option<WireTime>, Unparsed) {
+        (self.renew_time, self.unparsed)
+    }
+
+    /// `spec.renewTime`; `None` also if it is not a timestamp.
+    pub fn renewed_at(&self) -> Option<WireTime> {
+        self.renew_time.filter(|time| self.unparsed == Unparsed::NONE || *time < WireTime::MAX)
     }
 
     /// Parses the candidate's claims.

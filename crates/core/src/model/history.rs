@@ -102,8 +102,13 @@ impl History {
 
     /// The term of this number and holder, if the history names it as the running one.
     pub fn running(&self, number: u32, holder: &str) -> Option<RunningTerm> {
+        self.running_of_anybody(number).filter(|running| running.holder == word(holder))
+    }
+
+    /// The term of this number, if the history names it as the running one.
+    pub(super) fn running_of_anybody(&self, number: u32) -> Option<RunningTerm> {
         let running = RunningTerm::parse(self.lines().next()?).ok()?;
-        (running.number == number && running.holder == word(holder)).then_some(running)
+        (running.number == number).then_some(running)
     }
 
     /// The lines that do not parse.

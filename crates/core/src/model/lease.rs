@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared};
-use super::{Cause, Ending, History, LeaseActs, PastTerm, RunningTerm, WireTime};
+use super::{Cause, Ending, History, LeaseActs, PastTerm, RunningTerm, Unparsed, WireTime};
 
 /// How long a grant or a hand-over lasts, in seconds.
 pub(crate) const GRANT_DURATION_SECONDS: u32 = 5;
@@ -29,6 +29,8 @@ pub struct LeaseRecord {
     pub transitions: u32,
     /// Annotation `hustings.io/session`.
     pub session: SessionMark,
+    /// The text of those of the fields above that they do not represent exactly, such as a time that does not parse.
+    pub unparsed: Unparsed,
     /// Annotation `hustings.io/token`.
     pub token: Option<u64>,
     /// Annotation `hustings.io/preferred-holder`.
@@ -108,10 +110,18 @@ impl LeaseRecord {
         self.session == SessionMark::Open
     }
 
-    /// Whether the record is free without having to expire: it has no holder and is open, or it has client-go's release
-    /// form (no holder, duration 1). [`Observed`](super::Observed) decides whether a record has expired.
+    /// Whether the record by itself shows that it is free without having to expire: it has no holder, and it is open or
+    /// has client-go's release form without a session. [`Observed`](super::Observed) knows more: whether a session is
+    /// left over from an earlier term, and whether the record has expired.
     pub fn is_given_up(&self) -> bool {
-        self.holder.is_none() && (self.is_open() || self.duration_seconds == 1)
+        self.holder.is_none() && (self.is_open() || (self.session == SessionMark::Absent && self.duration_seconds == 1))
+    }
+
+    /// Whether the record has client-go's release form: no holder, duration 1, and not open. A holder of `hustings.io`
+    /// never writes this form. client-go may write it long after it has lost the Lease, and so over the term of its
+    /// successor.
+    pub fn has_release_form(&self) -> bool {
+        self.holder.is_none() && self.duration_seconds == 1 && !self.is_open()
     }
 
     /// Whether this is a grant or a hand-over that its electee has not taken up yet.
@@ -171,6 +181,9 @@ impl LeaseRecord {
     /// The term of this record, as its history shows it, or else the record itself. `None` if the record has no holder
     /// or no time.
     pub fn running_term(&self) -> Option<RunningTerm> {
+        if self.has_release_form() && self.session.stamp().is_some() {
+            return self.history.running_of_anybody(self.transitions);
+        }
         let holder = self.holder.as_deref()?;
         let recorded = self.history.running(self.transitions, holder);
         let since = self.acquire_time.or(self.renew_time);
@@ -183,7 +196,7 @@ impl LeaseRecord {
         if self.uid != next.uid {
             return Some((Ending::LeaseDeleted, None));
         }
-        let goes_on = (&self.holder, self.transitions) == (&next.holder, next.transitions);
+        let goes_on = (&self.holder, self.transitions) == (&next.holder, next.transitions) || self.is_emptied_by(next);
         let given_up_at = next.renew_time;
         match &next.holder {
             _ if goes_on => None,
@@ -264,6 +277,13 @@ impl LeaseRecord {
             && (self.acquire_time, self.transitions) == (next.acquire_time, next.transitions)
     }
 
+    /// Whether `next` is this record after a late release by client-go: it has lost its holder and kept its term.
+    pub fn is_emptied_by(&self, next: &Self) -> bool {
+        self.session.stamp().is_some()
+            && next.has_release_form()
+            && (&self.uid, &self.session, self.transitions) == (&next.uid, &next.session, next.transitions)
+    }
+
     /// Whether `other` is the same record. Only these fields count: a change of other metadata does not prove that the
     /// holder lives.
     pub fn is_same_record(&self, other: &Self) -> bool {
@@ -274,6 +294,7 @@ impl LeaseRecord {
             && self.renew_time == other.renew_time
             && self.transitions == other.transitions
             && self.session == other.session
+            && self.unparsed == other.unparsed
     }
 }
 

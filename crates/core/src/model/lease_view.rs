@@ -239,10 +239,8 @@ impl LeaseView {
         match &self.presence {
             Presence::Unknown | Presence::Lost { .. } => None,
             Presence::Missing(lease) => Some(lease.free_from()),
-            Presence::Present(observed) => {
-                let is_free = observed.record().is_given_up() || self.is_own_creation();
-                Some(if is_free { observed.changed_at() } else { observed.expires_at() })
-            }
+            Presence::Present(observed) if self.is_own_creation() => Some(observed.changed_at()),
+            Presence::Present(observed) => Some(observed.free_from()),
         }
     }
 
@@ -281,7 +279,7 @@ impl LeaseView {
     fn is_held(&self, now: Moment) -> bool {
         self.last().is_some_and(|last| {
             let is_unclaimed = self.is_own_creation() && !last.is_expired(now);
-            !last.record().is_given_up() && !is_unclaimed
+            !last.is_given_up(now) && !is_unclaimed
         })
     }
 }

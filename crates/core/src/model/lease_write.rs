@@ -147,6 +147,7 @@ impl LeaseWrite {
             renew_time: self.renew_time.applied_to(record.renew_time.as_ref()),
             transitions: self.transitions.applied_to(Some(&record.transitions)).unwrap_or(0),
             session: self.session.applied_to(Some(&record.session)).unwrap_or(SessionMark::Absent),
+            unparsed: record.unparsed,
             token: self.token.applied_to(record.token.as_ref()),
             preferred_holder: self.preferred_holder.applied_to(record.preferred_holder.as_ref()),
             strategy: self.strategy.applied_to(record.strategy.as_ref()),

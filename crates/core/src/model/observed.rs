@@ -19,6 +19,11 @@
 //!   edit of the holder alone is not a claim: it may be undone before the true holder notices.
 //! - A watcher that first observes a Lease after such a claim cannot know that the session belongs to the former
 //!   holder. To be safe, it counts the SECONDS until the next claim.
+//! - client-go releases without checking who holds the Lease. A replica that lost the Lease while it was cut off may so
+//!   empty it during the term of its successor. Such a *late release* gives nothing up: while the session of a term
+//!   stands on it, the record counts as held until it expires. Only `open` ends a term of `hustings.io` early.
+//! - A release by client-go speaks for its writer alone. So it ends no wait for an earlier holder: one whose session
+//!   was claimed away or removed, or one that held a Lease of this name before it was deleted.
 //! - A held Lease may be deleted and created again. A watcher that first observes the new Lease can learn about the old
 //!   one only from the candidates. While a candidate's status says that it holds the Lease, an empty record without the
 //!   session annotation counts as held. It counts for at least as long as a missing Lease would.
@@ -66,9 +71,9 @@ impl Observed {
     }
 
     /// Keeps the record unexpired until `until`, because the holder of an earlier Lease of this name may rely on that
-    /// Lease. Does nothing if the record is open or given up: its writer has already waited for the earlier holder.
+    /// Lease. Does nothing if the record is open: its writer has already waited for the earlier holder.
     pub(super) fn extend_until(&mut self, until: Moment) {
-        let writer_has_waited = self.record.is_open() || self.record.is_given_up();
+        let writer_has_waited = self.record.is_open();
         self.relied_on_until = self.relied_on_until.max(Some(until)).filter(|_| !writer_has_waited);
     }
 
@@ -145,9 +150,34 @@ impl Observed {
         at >= self.expires_at()
     }
 
+    /// When the Lease becomes free unless it changes: at once if it is given up, otherwise when it expires.
+    pub fn free_from(&self) -> Moment {
+        if !self.is_released() {
+            return self.expires_at();
+        }
+        self.relied_on_until.map_or(self.changed_at, |until| until.max(self.changed_at))
+    }
+
     /// Whether the Lease is free at `at`: given up, or expired.
     pub fn is_free(&self, at: Moment) -> bool {
-        self.record.is_given_up() || self.is_expired(at)
+        at >= self.free_from()
+    }
+
+    /// Whether the Lease is given up at `at`, and not only expired.
+    pub fn is_given_up(&self, at: Moment) -> bool {
+        self.is_released() && self.is_free(at)
+    }
+
+    /// Whether client-go has emptied the Lease while the term of its session may still run. The record then counts as
+    /// held.
+    pub fn is_late_release(&self) -> bool {
+        self.record.has_release_form() && self.record.session.stamp().is_some() && !self.is_released()
+    }
+
+    /// Whether the holder of the newest version has given it up.
+    fn is_released(&self) -> bool {
+        let by_former = || self.record.has_release_form() && self.is_claimed_by_another(&self.record);
+        self.record.is_given_up() || by_former()
     }
 
     /// The holder, unless the record has expired.
@@ -158,8 +188,8 @@ impl Observed {
     /// Counts the durations of a changed record by the rules in the module documentation.
     fn count(&mut self, record: &LeaseRecord, at: Moment) {
         let former = &self.record;
-        let is_given_away = [former, record].iter().any(|record| record.is_open() || record.is_given_up());
-        let is_over = is_given_away || self.is_expired(at);
+        let is_given_away = former.is_open() || record.is_open();
+        let is_over = is_given_away || self.is_free(at);
         let keeps_session = record.uid == former.uid && record.session == former.session;
         let was_claimed = self.is_claimed_by_another(former);
         let is_same_holder = keeps_session && record.holder == former.holder;
@@ -169,8 +199,10 @@ impl Observed {
         }
         let is_claimed = self.is_claimed_by_another(record);
         let is_claim = is_claimed && !was_claimed;
+        // A third party has removed the session of a term that may still run.
+        let is_stripped = former.session.stamp().is_some() && record.session.stamp().is_none() && !was_claimed;
         let relied_on_until = self.relied_on_until.filter(|until| !is_given_away && *until > at);
-        self.relied_on_until = if is_claim {
+        self.relied_on_until = if is_claim || (is_stripped && !is_over) {
             relied_on_until.max(Some(at.after(reliance(self.greatest_seconds))))
         } else {
             relied_on_until

@@ -3,7 +3,7 @@
 use hustings_core::election::{Observation, Source, Target};
 use hustings_core::model::{
     CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, History, LeaseRecord, Moment,
-    NativeFields, NodeRecord, PodRecord, RecordedStatus, SessionMark, WireTime,
+    NativeFields, NodeRecord, PodRecord, RecordedStatus, SessionMark, Unparsed, WireTime,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -18,6 +18,11 @@ fn version() -> impl Strategy<Value = String> {
 pub(crate) fn wire() -> impl Strategy<Value = Option<WireTime>> {
     select(vec![None, Some(i64::MIN), Some(0), Some(1_767_225_600_000_000), Some(i64::MAX)])
         .prop_map(|micros| micros.map(WireTime::from_micros))
+}
+
+fn unparsed() -> impl Strategy<Value = Unparsed> {
+    select(vec![None, None, Some("soon"), Some("later")])
+        .prop_map(|text| text.map_or(Unparsed::NONE, |text| Unparsed::NONE.with("renewTime", text)))
 }
 
 fn status() -> impl Strategy<Value = RecordedStatus> {
@@ -36,7 +41,7 @@ prop_compose! {
         name in select(names),
         uid in select(vec!["u", "v"]),
         resource_version in select(vec![0, 1, 5, 9, u64::MAX]),
-        (created, ping_time, renew_time) in (wire(), wire(), wire()),
+        (created, ping_time, renew_time, unparsed) in (wire(), wire(), wire(), unparsed()),
         owned in any::<bool>(),
         (binary_version, emulation_version) in (version(), proptest::option::of(version())),
         strategy in select(vec![None, None, Some("example.com/Mine"), Some("x")]),
@@ -62,6 +67,7 @@ prop_compose! {
             priority,
             ping_time,
             renew_time,
+            unparsed,
             lease_duration_seconds,
             session: session.map(str::to_owned),
             acts,
@@ -81,7 +87,7 @@ prop_compose! {
         holder in select(vec![None, Some("a"), Some("b"), Some("stranger")]),
         (preferred, native_preferred) in (preferred(), preferred()),
         duration_seconds in select(vec![0, 1, 5, 15, u32::MAX]),
-        (acquire_time, renew_time) in (wire(), wire()),
+        (acquire_time, renew_time, unparsed) in (wire(), wire(), unparsed()),
         transitions in select(vec![0, 1, u32::MAX]),
         session in select(vec![None, Some("open"), Some("s/1/15"), Some("s/2/15"), Some("s/1/4294967295"), Some("?")]),
         hold in select(vec![None, None, Some("disagreement"), Some("third-party strategy x/Y"), Some("maintenance")]),
@@ -98,6 +104,7 @@ prop_compose! {
             renew_time,
             transitions,
             session: SessionMark::read(session),
+            unparsed,
             token: None,
             preferred_holder: preferred.map(str::to_owned),
             strategy: None,

@@ -1,10 +1,10 @@
 //! The commands for acts of administrators.
 
 use datadriven::TestCase;
-use hustings_core::model::{Annotation, LeaseRecord, Pin, Transfer, WireTime};
+use hustings_core::model::{Annotation, LeaseRecord, Pin, Transfer, Unparsed, WireTime};
 
 use crate::election_world::World;
-use crate::words::{signed_seconds, word};
+use crate::words::{name, signed_seconds, word};
 
 /// Writes the acts of an administrator in this command on the Lease.
 pub(crate) fn acts(world: &World, case: &mut TestCase, record: &mut LeaseRecord) {
@@ -34,6 +34,21 @@ pub(crate) fn acts(world: &World, case: &mut TestCase, record: &mut LeaseRecord)
     if case.args.contains_key("unheld") {
         acts.hold_until = None;
     }
+}
+
+/// Answers the ping of a candidate with a text that is not a time, or with a time before the ping.
+pub(crate) fn answer(world: &mut World, case: &mut TestCase) -> Result<(), String> {
+    let (text, behind) = (word(case, "as"), word(case, "behind"));
+    let behind = behind.map_or(Ok(0), |behind| signed_seconds(&behind))?;
+    world.answer(&name(case)?, |record| {
+        if let Some(text) = &text {
+            (record.renew_time, record.unparsed) = (Some(WireTime::MAX), Unparsed::NONE.with("renewTime", text));
+        } else {
+            let ping = record.ping_time.unwrap_or_default().as_micros();
+            record.renew_time = Some(WireTime::from_micros(ping - behind * 1_000_000));
+        }
+    });
+    Ok(())
 }
 
 /// The end of an act after this duration from now; `None` if the text is not a duration.

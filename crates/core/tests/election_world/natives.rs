@@ -52,7 +52,10 @@ impl World {
         let Some(native) = self.natives.get_mut(name) else { return };
         native.live = false;
         if let Step::Release(record) = native.elector.stop(lease.as_ref(), now) {
-            self.relied_until = self.now;
+            // A late release changes nothing about the process whose Lease it empties.
+            if lease.is_some_and(|lease| lease.holder.as_deref() == Some(name)) {
+                self.relied_until = self.now;
+            }
             self.put_lease(record);
         }
     }
@@ -123,7 +126,10 @@ impl World {
                 };
                 (Some(record), relied_until, Some(said))
             }
-            Step::Release(record) => (Some(record), now.moment, Some("releases and exits")),
+            Step::Release(record) if is_named => (Some(record), now.moment, Some("releases and exits")),
+            Step::Release(record) => {
+                (Some(record), self.relied_until, Some("releases the Lease of its successor and exits"))
+            }
             Step::Exit => (None, now.moment, Some("exits")),
         };
         native.live = !said.is_some_and(|said| said.ends_with("exits"));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use hustings_core::election::LeaseVerdict;
-use hustings_core::model::{Annotation, CandidateKind, LeaseRecord, NativeFields, SessionMark};
+use hustings_core::model::{Annotation, CandidateKind, Condition, LeaseRecord, NativeFields, SessionMark};
 
 use super::World;
 
@@ -38,7 +38,9 @@ impl World {
             let state = status.state.map_or("-", |state| state.as_str());
             let damping =
                 if status.damping_count > 0 { format!(" (damping {})", status.damping_count) } else { String::new() };
-            writeln!(text, "   {rank:>4}  {} {state}{damping}: {}", verdict.candidate, status.message).unwrap();
+            let early = status.responsive.reason == Condition::ANSWERED_BEFORE_PING;
+            let early = if early { " (answered with a time before the ping)" } else { "" };
+            writeln!(text, "   {rank:>4}  {} {state}{damping}{early}: {}", verdict.candidate, status.message).unwrap();
         }
         text
     }

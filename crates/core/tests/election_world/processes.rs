@@ -78,6 +78,14 @@ impl World {
         });
     }
 
+    /// Lets the candidate answer its ping in a way of its own.
+    pub(crate) fn answer(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
+        if let Some(process) = self.processes.get_mut(name) {
+            process.answered_at = Some(self.now);
+        }
+        self.edit_candidate(name, edit);
+    }
+
     /// Starts a new process of the same name.
     pub(crate) fn revive(&mut self, name: &str) {
         if let Some(process) = self.processes.get_mut(name) {

@@ -65,7 +65,7 @@ pub enum Who {
     Controller(usize),
 }
 
-const EDITS: [Edit; 8] = [
+const EDITS: [Edit; 9] = [
     Edit::Holder(None),
     Edit::Holder(Some("stranger")),
     Edit::Holder(Some("b")),
@@ -74,6 +74,7 @@ const EDITS: [Edit; 8] = [
     Edit::Preferred("b"),
     Edit::Preferred("stranger"),
     Edit::Label,
+    Edit::LateRelease,
 ];
 
 impl Cluster {

@@ -29,7 +29,8 @@ impl World {
             | Action::ListCandidates(_)
             | Action::CreateCandidate { .. }
             | Action::RenewCandidate { .. }
-            | Action::DeleteCandidate { .. } => return None,
+            | Action::DeleteCandidate { .. }
+            | Action::PingNamesake { .. } => return None,
         };
         action.observation(reply)
     }

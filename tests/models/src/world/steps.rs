@@ -36,7 +36,7 @@ pub enum Step {
     Delete,
 }
 
-const EDITS: [Edit; 7] = [
+const EDITS: [Edit; 8] = [
     Edit::Holder(None),
     Edit::Holder(Some("stranger")),
     Edit::Duration(1),
@@ -44,6 +44,7 @@ const EDITS: [Edit; 7] = [
     Edit::NoSession,
     Edit::GarbledSession,
     Edit::Label,
+    Edit::LateRelease,
 ];
 
 impl World {

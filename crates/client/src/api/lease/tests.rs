@@ -35,6 +35,7 @@ fn a_lease_is_read() {
         renew_time: Some(WireTime::from_micros(2_000_000)),
         transitions: 2,
         session: SessionMark::read(Some("s/1/15")),
+        unparsed: Unparsed::NONE,
         token: Some(6),
         preferred_holder: Some("b".to_owned()),
         strategy: Some("OldestEmulationVersion".to_owned()),
@@ -47,6 +48,42 @@ fn a_lease_is_read() {
         native: NativeFields::default(),
     };
     assert_eq!(record, expected);
+}
+
+#[test]
+fn a_record_has_changed_when_the_text_of_one_of_its_fields_has() {
+    let read = |field: &str, value: Value| {
+        let mut object = lease();
+        let place = if field == names::SESSION { &mut object["metadata"]["annotations"] } else { &mut object["spec"] };
+        place[field] = value;
+        ReadLease::from_json(object).record
+    };
+    let long = |end: &str| format!("{}{end}", "x".repeat(2_000));
+    for (field, former, next) in [
+        ("renewTime", json!("soon"), json!("later")),
+        ("renewTime", json!("2023-13-01T00:00:00Z"), json!("2023-14-01T00:00:00Z")),
+        ("renewTime", json!("1970-01-01 00:00:02"), json!("1970-01-01 00:00:04")),
+        ("renewTime", json!("1970-01-01T00:00:02.0000001Z"), json!("1970-01-01T00:00:02.0000002Z")),
+        ("renewTime", json!("20000-01-01T00:00:00Z"), json!("20001-01-01T00:00:00Z")),
+        ("renewTime", json!(1), json!(2)),
+        ("renewTime", json!({ "seconds": 1 }), json!({ "seconds": 2 })),
+        ("acquireTime", json!("soon"), json!("later")),
+        ("leaseDurationSeconds", json!(-1), json!(-2)),
+        ("leaseDurationSeconds", json!("15"), json!("16")),
+        ("leaseTransitions", json!(2.5), json!(2.25)),
+        ("leaseTransitions", json!(99_999_999_999_i64), json!(99_999_999_998_i64)),
+        ("holderIdentity", json!(1), json!(2)),
+        ("holderIdentity", json!(long("a")), json!(long("b"))),
+        (names::SESSION, json!(format!("{}/1/15", long("a"))), json!(format!("{}/1/15", long("b")))),
+        (names::SESSION, json!("s/01/15"), json!("s/1/15")),
+    ] {
+        let (former, next) = (read(field, former), read(field, next));
+        assert!(!former.is_same_record(&next), "{field}: {former:?}");
+        assert!(former.is_same_record(&former.clone()));
+    }
+    let whole = read("renewTime", json!("1970-01-01T00:00:02.000000Z"));
+    assert_eq!(whole.unparsed, Unparsed::NONE, "the form in which a server answers is represented exactly");
+    assert!(read("holderIdentity", Value::Null).is_same_record(&read("holderIdentity", json!(""))));
 }
 
 #[test]

@@ -299,6 +299,7 @@ fn only_the_answer_to_the_newest_status_write_shows_whether_the_status_was_kept(
         state: CandidateState::Standby,
         reason: Reason::Election,
         responsive: Some(true),
+        answered_early: false,
         unresponsive_since: None,
         damping_count: 0,
         damped_until: None,

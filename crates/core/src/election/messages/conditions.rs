@@ -14,6 +14,10 @@ impl RecordedStatus {
             Truth::False | Truth::Unknown => &self.message,
         };
         let responsive = match self.responsive.status {
+            Truth::True if self.responsive.reason == Condition::ANSWERED_BEFORE_PING => {
+                "It answered its last ping, but with a renewTime before the pingTime. The answer counts. Correct the clock \
+                 of its machine, or its program."
+            }
             Truth::True => "It answered its last ping, or renewed the Lease.",
             Truth::False => "It did not answer its last ping within the election window.",
             Truth::Unknown => "It has not been pinged yet: the controller pings only candidates that could win.",

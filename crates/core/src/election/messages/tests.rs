@@ -66,6 +66,7 @@ fn verdict(reason: Reason, forfeited: bool) -> CandidateVerdict {
         state: CandidateState::Standby,
         reason,
         responsive: None,
+        answered_early: false,
         unresponsive_since: None,
         damping_count: 0,
         damped_until: None,

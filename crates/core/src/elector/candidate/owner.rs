@@ -36,6 +36,11 @@ impl Owner {
         }
     }
 
+    /// Whether an object that this process has created or refreshed may name the owner.
+    pub(super) const fn may_be_named(self) -> bool {
+        !matches!(self, Self::Dropped { .. })
+    }
+
     /// Records that an object was created or refreshed, with or without the owner.
     pub(super) fn written(&mut self, is_owned: bool, now: Moment) {
         *self = match *self {

@@ -1,7 +1,8 @@
 //! What an elector knows of its candidate, and what it does about it.
 
+use crate::elector::messages::{Action, AttemptId};
 use crate::elector::plan::PlannedRequest;
-use crate::model::{CandidateRecord, WireTime};
+use crate::model::{CandidateRecord, CandidateState, WireTime};
 
 /// What is known about the candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +18,16 @@ pub(super) enum KnownCandidate {
     Seen(Box<CandidateRecord>),
 }
 
+impl KnownCandidate {
+    /// The newest version, if the candidate is known to exist.
+    pub(super) fn seen(&self) -> Option<&CandidateRecord> {
+        match self {
+            Self::Seen(record) => Some(record),
+            Self::Untried | Self::Unknown | Self::Missing { .. } => None,
+        }
+    }
+}
+
 /// The request that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PendingRequest {
@@ -30,7 +41,49 @@ pub(super) enum CandidateTask {
     Read,
     Create,
     Renew(Renewal),
-    Delete { uid: String },
+    Delete {
+        uid: String,
+    },
+    /// Ping a candidate that stands for another Lease.
+    AskNamesake {
+        uid: String,
+        ping_time: WireTime,
+    },
+    /// Delete a candidate that stands for another Lease and that no process answers for.
+    Replace {
+        uid: String,
+        resource_version: u64,
+    },
+}
+
+impl CandidateTask {
+    /// The request of this task. `refreshed_uid` is the object into which this process has written its values.
+    pub(super) fn action(
+        &self,
+        attempt: AttemptId,
+        wall: WireTime,
+        refreshed_uid: Option<&String>,
+        names_owner: bool,
+    ) -> Action {
+        match self {
+            Self::Read => Action::ReadCandidate(attempt),
+            Self::Create => Action::CreateCandidate { attempt, renew_time: wall, names_owner },
+            Self::Renew(Renewal { uid, renew_time, repairs, .. }) => Action::RenewCandidate {
+                attempt,
+                uid: uid.clone(),
+                renew_time: *renew_time,
+                refresh: *repairs || refreshed_uid != Some(uid),
+                names_owner,
+            },
+            Self::Delete { uid } => Action::DeleteCandidate { attempt, uid: uid.clone(), resource_version: None },
+            Self::AskNamesake { uid, ping_time } => {
+                Action::PingNamesake { attempt, uid: uid.clone(), ping_time: *ping_time }
+            }
+            Self::Replace { uid, resource_version } => {
+                Action::DeleteCandidate { attempt, uid: uid.clone(), resource_version: Some(*resource_version) }
+            }
+        }
+    }
 }
 
 /// A write of a new renew time.
@@ -40,4 +93,11 @@ pub(super) struct Renewal {
     pub(super) renew_time: WireTime,
     /// The ping that it answers.
     pub(super) ping: Option<WireTime>,
+    /// It writes the fields again that another client has changed.
+    pub(super) repairs: bool,
+}
+
+/// Since when a controller marks the candidate Unresponsive.
+pub(super) fn doubted_since(record: &CandidateRecord) -> Option<WireTime> {
+    record.status.unresponsive_since.filter(|_| record.status.state == Some(CandidateState::Unresponsive))
 }

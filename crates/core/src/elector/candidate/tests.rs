@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::elector::{Draw, Timing};
+use crate::elector::{Action, Draw, Timing};
+use crate::model::CandidateState;
 
 const SECOND: i64 = 1_000_000;
 

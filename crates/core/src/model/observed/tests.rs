@@ -1,4 +1,4 @@
-use super::super::{SessionMark, WireTime};
+use super::super::{SessionMark, Unparsed, WireTime};
 use super::*;
 
 fn at(seconds: i64) -> Moment {
@@ -83,8 +83,69 @@ fn the_greatest_duration_is_forgotten_when_the_lease_was_free_or_open() {
     assert_eq!(lasts([(held(1, 60), 0), (held(2, 15), 59)]), 60);
     assert_eq!(lasts([(held(1, 60), 0), (held(2, 15), 61)]), 15);
     assert_eq!(lasts([(LeaseRecord { session: SessionMark::Open, ..held(1, 60) }, 0), (held(2, 15), 59)]), 15);
-    let released = LeaseRecord { holder: None, session: SessionMark::Absent, ..held(2, 1) };
-    assert_eq!(lasts([(held(1, 60), 0), (released, 1), (held(3, 15), 2)]), 15, "client-go released it");
+    let by_client_go = LeaseRecord { session: SessionMark::Absent, ..held(1, 60) };
+    assert_eq!(
+        lasts([(by_client_go, 0), (late_release(2, None, 0), 1), (held(3, 15), 2)]),
+        15,
+        "client-go released it"
+    );
+}
+
+/// client-go's release form under this session.
+fn late_release(version: u64, session: Option<&str>, transitions: u32) -> LeaseRecord {
+    LeaseRecord {
+        holder: None,
+        duration_seconds: 1,
+        session: SessionMark::read(session),
+        transitions,
+        ..held(version, 60)
+    }
+}
+
+#[test]
+fn a_release_by_client_go_frees_a_lease_only_if_no_other_process_may_rely_on_it() {
+    let claimed =
+        |version, session| LeaseRecord { session: SessionMark::read(session), ..under_session(version, "b", 15, 1) };
+    let kept = Some("s/1/60");
+    let stripped =
+        |version, holder| LeaseRecord { session: SessionMark::Absent, ..under_session(version, holder, 15, 0) };
+    for (versions, free_in) in [
+        (vec![(late_release(1, None, 0), 0)], 0),
+        (vec![(late_release(1, Some("open"), 0), 0)], 0),
+        (vec![(late_release(1, kept, 0), 0)], 60),
+        (vec![(late_release(1, Some("?"), 0), 0)], 15),
+        (vec![(held(1, 60), 0), (late_release(2, kept, 0), 1)], 60),
+        (vec![(held(1, 60), 0), (claimed(2, kept), 1), (late_release(3, kept, 1), 11)], 50),
+        (vec![(held(1, 60), 0), (claimed(2, kept), 1), (claimed(3, kept), 50), (late_release(4, kept, 1), 62)], 0),
+        (vec![(held(1, 60), 0), (stripped(2, "a"), 1), (late_release(3, None, 0), 11)], 50),
+        (vec![(held(1, 60), 0), (late_release(2, None, 0), 1)], 60),
+        (vec![(claimed(1, None), 0), (late_release(2, None, 1), 1)], 0),
+    ] {
+        let described = format!("{versions:?}");
+        let mut versions = versions.into_iter();
+        let (first, seen_at) = versions.next().unwrap();
+        let mut observed = Observed::first(first, at(seen_at));
+        let mut released_at = seen_at;
+        for (record, seen_at) in versions {
+            observed.observe(record, at(seen_at));
+            released_at = seen_at;
+        }
+        assert_eq!(observed.free_from().since(at(released_at)).as_secs(), free_in, "{described}");
+        assert_eq!(observed.is_free(at(released_at)), free_in == 0, "{described}");
+    }
+}
+
+#[test]
+fn a_record_has_changed_when_the_text_of_a_field_has() {
+    let mut observed = Observed::first(held(1, 15), at(0));
+    for (version, text) in [(2, "soon"), (3, "later"), (4, "later")] {
+        let unparsed = Unparsed::NONE.with("renewTime", text);
+        observed.observe(
+            LeaseRecord { unparsed, resource_version: version, ..held(1, 15) },
+            at(i64::try_from(version).unwrap()),
+        );
+    }
+    assert_eq!(observed.changed_at(), at(3));
 }
 
 /// A version of the session `s/1/60` with an edited holder, duration and transitions.

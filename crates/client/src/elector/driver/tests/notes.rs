@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{Loss, Note, Withheld};
+use hustings_core::elector::{EditedField, Loss, Note, Withheld};
 use hustings_core::model::{Hold, Inadmissible};
 
 use crate::elector::driver::Driver;
@@ -85,8 +85,39 @@ fn each_note_is_logged_with_its_level_and_its_remedy() {
         ),
         (
             Note::CandidateOfAnotherLease { lease_name: name() },
-            "ERROR the candidate of this name stands for another Lease: give each elector an identity of its own \
-             (--identity) lease_name=\"b\"",
+            "ERROR the candidate of this name stands for another Lease, and its process lives or it has an owner: give each \
+             elector an identity of its own (--identity) lease_name=\"b\"",
+        ),
+        (
+            Note::NamesakeAsked { lease_name: name() },
+            "WARN the candidate of this name stands for another Lease: it is replaced unless its process answers a ping \
+             lease_name=\"b\"",
+        ),
+        (
+            Note::NamesakeReplaced { lease_name: name() },
+            "WARN replacing the candidate of this name that stands for another Lease: no process has answered for it \
+             lease_name=\"b\"",
+        ),
+        (
+            Note::CandidateEdited {
+                fields: vec![EditedField {
+                    field: "spec.binaryVersion",
+                    found: "1.0".to_owned(),
+                    own: "1.1".to_owned(),
+                }],
+                again_and_again: false,
+            },
+            "WARN another client has changed the candidate: writing its own value again field=\"spec.binaryVersion\" \
+             found=\"1.0\" own=\"1.1\"",
+        ),
+        (
+            Note::CandidateEdited { fields: Vec::new(), again_and_again: true },
+            "WARN another client changes the candidate again and again: look for a file that is applied repeatedly, or \
+             another process of this identity; the next changes are not logged",
+        ),
+        (
+            Note::Emptied,
+            "WARN a replica with client-go has emptied the Lease, which it lost before: writing the holder back",
         ),
     ] {
         Driver::log(&note);
