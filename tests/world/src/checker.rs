@@ -52,7 +52,9 @@ impl Checker {
             self.check_token(&record);
         }
         let is_asked = record.preferred_holder.is_some();
-        self.may_end = is_edited || is_asked || self.may_end && !self.begins_term(&record);
+        // A late release by client-go costs a holder nothing.
+        let is_emptied = self.former.as_ref().is_some_and(|(former, _)| former.is_emptied_by(&record));
+        self.may_end = is_edited && !is_emptied || is_asked || self.may_end && !self.begins_term(&record);
         if !is_edited
             && let Some((former, changed_at)) = &self.former
             && former.uid == record.uid
@@ -145,7 +147,8 @@ impl Checker {
     pub fn check_end(&mut self, name: &str, token: u64) {
         let Some((record, _)) = &self.former else { return };
         let is_of_term = record.token == Some(token) && record.session.stamp().is_some();
-        if is_of_term && record.holder.as_deref() == Some(name) && !self.may_end {
+        let is_of_holder = record.holder.as_deref() == Some(name) || record.has_release_form();
+        if is_of_term && is_of_holder && !self.may_end {
             self.violations.push(format!("S3: {name} lost its term although nothing happened that may cost one"));
         }
     }
@@ -198,13 +201,15 @@ fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
 /// of the former holder. The record then lasts as long as its own duration declares.
 fn deposed(former: &LeaseRecord, is_its_session: bool, record: &LeaseRecord, since: Duration) -> Option<String> {
     let SessionMark::Term(term) = &former.session else { return None };
-    let holder = former.holder.as_ref()?;
+    // After a late release, the term of the session goes on.
+    let is_emptied = former.has_release_form() && is_its_session;
+    let holder = former.holder.as_deref().or(is_emptied.then_some("an elector"))?;
     // An elector may reclaim its own Lease, and a container may reclaim the Lease of its former process.
     let is_same = record.session.stamp().is_some_and(|stamp| {
         let place = SessionStamp::place(&stamp.session);
         stamp.session == term.session || place.is_some() && place == SessionStamp::place(&term.session)
     });
-    let goes_on = record.holder.as_ref() == Some(holder) && is_same;
+    let goes_on = is_same && (is_emptied || record.holder.as_deref() == Some(holder));
     let is_given_up =
         record.session == SessionMark::Open && (record.holder.is_none() || record.holder == former.preferred_holder);
     let least = if is_its_session { term.seconds } else { UNDECLARED_DURATION_SECONDS };

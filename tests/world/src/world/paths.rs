@@ -5,7 +5,7 @@ use hustings_core::model::{CandidateState, Condition, Hold, LeaseRecord, Recorde
 use super::Mode;
 
 /// Every path that is counted.
-pub const PATHS: [&str; 18] = [
+pub const PATHS: [&str; 20] = [
     CREATED_AGAIN,
     GRANT_OF_FREE,
     GRANT_OF_EXPIRED,
@@ -16,6 +16,8 @@ pub const PATHS: [&str; 18] = [
     HAND_OVER,
     ANNOUNCED_STOP,
     RELEASE,
+    LATE_RELEASE,
+    NAME_RESTORED,
     CLAIM,
     CLAIM_OF_OWN,
     RECLAIM,
@@ -36,6 +38,8 @@ const REQUEST: &str = "request to hand over";
 const HAND_OVER: &str = "hand-over";
 const ANNOUNCED_STOP: &str = "announcement of a stop";
 const RELEASE: &str = "release";
+pub(super) const LATE_RELEASE: &str = "late release by a foreign elector";
+const NAME_RESTORED: &str = "name written back after a late release";
 const CLAIM: &str = "claim of a free Lease";
 const CLAIM_OF_OWN: &str = "claim of what the same process held";
 const RECLAIM: &str = "reclaim by a restarted container";
@@ -49,6 +53,9 @@ const UNRESPONSIVE: &str = "candidate called Unresponsive";
 pub(super) fn of_lease(former: &LeaseRecord, record: &LeaseRecord, mode: Mode) -> Option<&'static str> {
     let is_held = |record: &LeaseRecord| matches!(Hold::read(record.hold.as_deref()), Some(hold) if !is_pause(&hold));
     match (former.session.stamp(), record.session.stamp()) {
+        (before, now) if before == now && before.is_some() && former.has_release_form() && record.holder.is_some() => {
+            Some(NAME_RESTORED)
+        }
         (before, Some(now)) if before != Some(now) => Some(beginning(former, now, mode)),
         (Some(_), None) if record.is_grant() && record.holder == former.preferred_holder => Some(HAND_OVER),
         (Some(_), None) if record.is_grant() => Some(GRANT_OF_EXPIRED),

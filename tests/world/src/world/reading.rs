@@ -102,6 +102,7 @@ impl World {
         let is_again = std::mem::take(&mut self.fields[field].is_deleted);
         let path = match self.fields[field].checker.newest() {
             None => is_again.then_some(paths::CREATED_AGAIN),
+            Some(former) if former.is_emptied_by(record) => Some(paths::LATE_RELEASE),
             Some(_) if names_evidence(record, news) => Some(paths::GRANT_AFTER_EVIDENCE),
             Some(former) if *news.caller != *PERSON => paths::of_lease(former, record, self.setup.mode),
             Some(_) => None,
