@@ -3,7 +3,7 @@
 //! Data goes to standard output, everything else to standard error.
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use crate::acts::LeaseAct;
@@ -13,7 +13,7 @@ use crate::cli::{
 };
 use crate::cluster::Stopped;
 use crate::hint::Hinted;
-use crate::ops::logging::ProcessLog;
+use crate::ops::logging::{ProcessLog, print_last};
 use crate::program::Program;
 use crate::terminal::{print, visible};
 use crate::{acts, campaign, check, completion, controller, copy_binary, explain, history, rollout, sidecar, status};
@@ -109,7 +109,7 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         Task::Wrapped(WrappedFlags { parent, command }) => return Ok(run::wrapped::become_command(parent, &command)),
         #[cfg(target_os = "linux")]
         Task::Guardian(GuardianFlags { folder }) => {
-            log.install();
+            let _log = log.install();
             return Ok(run::guardian::guard(&folder));
         }
     }
@@ -134,7 +134,7 @@ fn answer(log: ProcessLog, command: impl Future<Output = anyhow::Result<ExitCode
 /// Installs the log, and runs a command on two threads: while one parses a large answer, the other keeps the timers
 /// running.
 fn logged<T>(log: ProcessLog, command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    log.install();
+    let _log = log.install();
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(command)
 }
 
@@ -146,8 +146,7 @@ fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    // If standard error is closed, the exit code alone reports the failure.
-    let _ = writeln!(std::io::stderr(), "{}", Program::current().rename(&message(error)));
+    print_last(Program::current().rename(&message(error)).into_owned());
     error.downcast_ref::<Hinted>().and_then(Hinted::exit_code).map_or(code, ExitCode::from)
 }
 

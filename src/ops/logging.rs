@@ -1,9 +1,21 @@
 //! The log: one line per event on standard error, as text or JSON.
+//!
+//! No part of a process waits for the reader of standard error: log lines and panics pass a queue, and an error with
+//! which a process ends is written within a bound.
 
-use std::io::IsTerminal as _;
+mod queue;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::{IsTerminal as _, Write as _};
+use std::panic::PanicHookInfo;
+use std::sync::mpsc;
+use std::thread;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+
+pub use self::queue::dropped_lines;
+use self::queue::{FLUSH_LIMIT, LogQueue};
 
 /// The log of a process.
 #[derive(Clone, Debug)]
@@ -74,19 +86,78 @@ impl LogLevel {
 }
 
 impl ProcessLog {
-    /// Installs the log, unless the process already has one.
-    pub fn install(self) {
+    /// Installs the log, unless the process already has one. The caller keeps the result until the process ends: when it
+    /// is dropped, it waits until the last lines are written, for a second at most.
+    pub fn install(self) -> InstalledLog {
+        let Ok(queue) = LogQueue::of_process(report_loss) else {
+            // There is no thread to spare. A log that may block is better than none.
+            self.subscribe(std::io::stderr);
+            return InstalledLog(None);
+        };
+        let writer = queue.clone();
+        if self.subscribe(move || writer.clone()) {
+            let panics = queue.clone();
+            std::panic::set_hook(Box::new(move |panic| log_panic(&panics, panic)));
+        }
+        InstalledLog(Some(queue))
+    }
+
+    /// Returns false if a log is already installed, as in tests that run several controllers in one process.
+    fn subscribe<W: std::io::Write>(self, writer: impl Fn() -> W + Send + Sync + 'static) -> bool {
         let builder = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(self.level.0))
-            .with_writer(std::io::stderr)
+            .with_writer(writer)
             // A closed terminal or pipe must not cause a panic, and there is no place to report it.
             .log_internal_errors(false)
             .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-        // This fails only if a log is already installed, as in tests that run several controllers in one process.
-        let _ = match self.format {
-            LogFormat::Text => builder.try_init(),
-            LogFormat::Json => builder.json().flatten_event(true).try_init(),
-        };
+        match self.format {
+            LogFormat::Text => builder.try_init().is_ok(),
+            LogFormat::Json => builder.json().flatten_event(true).try_init().is_ok(),
+        }
+    }
+}
+
+/// The log of this process, once it is installed.
+#[must_use = "the last lines are written when this value is dropped"]
+pub struct InstalledLog(Option<LogQueue>);
+
+impl Drop for InstalledLog {
+    fn drop(&mut self) {
+        if let Some(queue) = &self.0 {
+            queue.flush(FLUSH_LIMIT);
+        }
+    }
+}
+
+/// Prints the error with which this process ends to standard error. Waits a second at most: if nobody reads it, the exit
+/// code alone reports the failure.
+pub fn print_last(error: String) {
+    let (written, is_written) = mpsc::sync_channel(1);
+    let print = move || {
+        let _ = writeln!(std::io::stderr(), "{error}");
+        let _ = written.send(());
+    };
+    if thread::Builder::new().spawn(print).is_ok() {
+        let _ = is_written.recv_timeout(FLUSH_LIMIT);
+    }
+}
+
+fn report_loss(lines: u64) {
+    tracing::warn!(lines, "log lines were lost: nobody read standard error, or writing to it failed");
+}
+
+/// Logs a panic. The hook of the standard library would wait for the reader of standard error.
+fn log_panic(queue: &LogQueue, panic: &PanicHookInfo<'_>) {
+    let thread = thread::current();
+    let thread = thread.name().unwrap_or("<unnamed>");
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| format!("\n{backtrace}"));
+    let backtrace = backtrace.unwrap_or_default();
+    if tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!(thread, "{panic}{backtrace}");
+    } else {
+        // A panic is a bug, which no level of the log hides.
+        queue.push(format!("thread {thread} {panic}{backtrace}\n").as_bytes());
     }
 }
 

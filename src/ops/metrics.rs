@@ -27,6 +27,7 @@ pub use self::labels::{
 pub(crate) use self::leases::count;
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 pub use self::releases::ReleaseMetrics;
+use crate::ops::logging::dropped_lines;
 
 /// The controller's metrics. Clones share them.
 #[derive(Clone, Debug)]
@@ -228,11 +229,16 @@ impl ControllerMetrics {
     }
 }
 
-/// A registry with the metrics of every command: the version, and the resource usage of the process.
+/// A registry with the metrics of every command: the version, the log, and the resource usage of the process.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("hustings_build", "The version of Hustings", version);
+    registry.register(
+        "hustings_log_lost_lines",
+        "Log lines that were dropped because nobody read standard error, or that could not be written to it",
+        dropped_lines(),
+    );
     #[cfg(target_os = "linux")]
     process::register(&mut registry);
     registry
