@@ -6,7 +6,7 @@ pub(crate) mod snapshot;
 pub(crate) mod succession;
 
 use hustings_client::testing::MemoryStore;
-use hustings_client::{Elector, ElectorBuilder, Timing};
+use hustings_client::{Elector, ElectorBuilder, Heartbeat, Timing};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
@@ -89,16 +89,22 @@ impl Candidacy {
         }
     }
 
-    /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled. The caller may change the
-    /// builder before it calls [`build`](Self::build).
-    pub fn builder(&self, connection: &Connection, shutdown: &CancellationToken) -> ElectorBuilder {
+    /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled, and that does not prove this
+    /// replica alive while `heartbeat` is silent. The caller may change the builder before it calls
+    /// [`build`](Self::build).
+    pub fn builder(
+        &self,
+        connection: &Connection,
+        heartbeat: &Heartbeat,
+        shutdown: &CancellationToken,
+    ) -> ElectorBuilder {
         let builder = match connection {
             Connection::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
             Connection::NotNeeded { namespace } => Elector::on(MemoryStore::new(), namespace, &self.lease),
             #[cfg(test)]
             Connection::Memory(store) => Elector::in_memory(store, "n", &self.lease),
         };
-        let builder = builder.enabled(self.leader_elect).timing(self.timing).shutdown(shutdown);
+        let builder = builder.enabled(self.leader_elect).timing(self.timing).heartbeat(heartbeat).shutdown(shutdown);
         let builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
         if self.keep_on_stop { builder.keep_on_stop() } else { builder }
     }
@@ -201,7 +207,8 @@ mod tests {
         let store = MemoryStore::new();
         let described =
             Candidacy { identity: Some("b".to_owned()), key: Preference::Number(7), ..candidacy(true, true, true) };
-        let builder = described.builder(&Connection::Memory(store.clone()), &CancellationToken::new());
+        let builder =
+            described.builder(&Connection::Memory(store.clone()), &Heartbeat::new(), &CancellationToken::new());
         let campaign = described.build(builder).unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();
         let lease = store.lease("n", "l").unwrap();
@@ -215,7 +222,7 @@ mod tests {
             Durations { lease_duration_seconds: 60, renew_deadline: Duration::from_secs(50), ..Durations::default() };
         let slow = Candidacy { timing: Timing::new(durations).unwrap(), ..candidacy(true, true, true) };
         let connection = Connection::NotNeeded { namespace: "n".to_owned() };
-        let elector = slow.build(slow.builder(&connection, &CancellationToken::new())).unwrap();
+        let elector = slow.build(slow.builder(&connection, &Heartbeat::new(), &CancellationToken::new())).unwrap();
         let campaign = elector.start();
         campaign.leadership().wait_until_leader().await.unwrap();
         let remaining = campaign.leadership().remaining();
@@ -228,7 +235,7 @@ mod tests {
             let access = Access { namespace: namespace.map(str::to_owned), ..Access::default() };
             let candidacy = candidacy(true, true, false);
             let connection = candidacy.connect(&access, "campaign", &CancellationToken::new()).await.unwrap();
-            let builder = candidacy.builder(&connection, &CancellationToken::new());
+            let builder = candidacy.builder(&connection, &Heartbeat::new(), &CancellationToken::new());
             assert_eq!(candidacy.build(builder).unwrap().leadership().lease(), expected);
         }
     }

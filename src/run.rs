@@ -27,7 +27,6 @@ mod processes;
 mod program;
 mod validity_file;
 
-use std::convert::Infallible;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -50,6 +49,7 @@ use crate::candidacy::{Candidacy, Connection};
 use crate::ops::http::ListenAddress;
 use crate::ops::logging::ProcessLog;
 
+use crate::ops::health::Health;
 /// The exit code of a wrapper that ends because it lost its Lease. Shells, `sysexits.h` and container runtimes do not
 /// use this code.
 pub const LOST: u8 = 79;
@@ -84,6 +84,7 @@ struct Wrapper {
 
 /// Why the wrapper no longer stands for the Lease.
 enum EndOfCandidacy {
+    health: Health,
     /// A signal stopped it. `Some` is the status of the command, if it was running.
     Stopped(Option<Status>),
     /// The Lease was lost, and `--exit-on-loss` is set.
@@ -106,18 +107,20 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let children = Children::new(terminal)?;
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
+    let health = Health::new();
     // A wrapper that cannot serve its admin address must not stand for the Lease.
     let admin = match &admin_address {
-        Some(address) => Some(Admin::start(address).await?),
+        Some(address) => Some(Admin::start(address, &health).await?),
         None => None,
     };
     let connection = candidacy.connect(access, "run", &stop.token).await?;
     candidacy.check(&connection).await?;
     let runner = Runner { config: command, clock: SystemClock::shared(), children, file, stop };
-    let wrapper = Wrapper { candidacy, connection, restart, exit_on_loss, log, runner, admin };
+    let wrapper = Wrapper { candidacy, connection, restart, exit_on_loss, log, runner, health, admin };
     tokio::select! {
         code = wrapper.run() => code,
-        never = wrapper.beat() => match never {},
+        // This task supervises the command. If it is stuck, the Lease expires.
+        never = wrapper.health.keep_beating() => match never {},
     }
 }
 
@@ -146,17 +149,10 @@ impl Wrapper {
         }
     }
 
-    async fn beat(&self) -> Infallible {
-        match &self.admin {
-            Some(admin) => admin.health.keep_beating().await,
-            None => std::future::pending().await,
-        }
-    }
-
     /// Stands with one elector, term after term, until an [`EndOfCandidacy`]. By then the elector has given up the Lease and
     /// deleted the candidate. Another replica can therefore lead during a wait before the next start.
     async fn campaign(&self) -> anyhow::Result<EndOfCandidacy> {
-        let builder = self.candidacy.builder(&self.connection, &self.runner.stop.token);
+        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), &self.runner.stop.token);
         let elector = self.candidacy.build(match &self.admin {
             Some(admin) => admin.measure(builder),
             None => builder,

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::lines::Line;
 use super::*;
 
 /// A campaign of `a` for the Lease `n/l`.
@@ -19,19 +20,31 @@ struct Run {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-fn printer(elector: &Elector, output: Output) -> (LinePrinter, mpsc::UnboundedReceiver<String>) {
+/// A printer that writes at once, its builder of lines, and the lines.
+fn printer(
+    elector: &Elector,
+    output: Output,
+    shutdown: &CancellationToken,
+) -> (LinePrinter, LineBuilder, mpsc::UnboundedReceiver<String>) {
     let (sender, printed) = mpsc::unbounded_channel();
-    let write = Arc::new(move |line: &str| sender.send(line.to_owned()).unwrap());
-    let (leadership, shutdown) = (elector.leadership(), CancellationToken::new());
-    (LinePrinter { write, output, leadership, shutdown, announced: Arc::default() }, printed)
+    let (leadership, shutdown) = (elector.leadership(), shutdown.clone());
+    let builder = LineBuilder { output, leadership: leadership.clone(), shutdown, announced: Arc::default() };
+    let lines = builder.clone();
+    let write = Arc::new(move |(report, written): Job| {
+        for line in lines.lines(report).split_inclusive('\n') {
+            sender.send(line.to_owned()).unwrap();
+        }
+        // The printer may have given up.
+        let _ = written.send(());
+    });
+    (LinePrinter { write, leadership }, builder, printed)
 }
 
 fn run(store: &MemoryStore, output: Output, build: impl FnOnce(ElectorBuilder) -> Elector) -> Run {
     let shutdown = CancellationToken::new();
     let elector = build(Elector::in_memory(store, "n", "l").identity("a").shutdown(&shutdown));
     let leadership = elector.leadership();
-    let (unstoppable, lines) = printer(&elector, output);
-    let printer = LinePrinter { shutdown: shutdown.clone(), ..unstoppable };
+    let (printer, _, lines) = printer(&elector, output, &shutdown);
     let task = tokio::spawn(async move { stand(elector, &printer).await });
     Run { printed: lines, shutdown, leadership, task }
 }
@@ -128,11 +141,11 @@ async fn a_candidate_that_another_lease_owns_is_printed_as_a_failure() {
 async fn the_end_of_a_term_is_printed_before_what_was_observed_since() {
     let store = MemoryStore::new();
     let elector = direct(Elector::in_memory(&store, "n", "l").identity("a"));
-    let (described, mut printed) = printer(&elector, Output::Text);
+    let (described, builder, mut printed) = printer(&elector, Output::Text, &CancellationToken::new());
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     // The task that waits for the end of the term has not run since then.
-    *described.announced.lock().unwrap() = Some(term.clone());
+    *builder.announced.lock().unwrap() = Some(term.clone());
     store.edit_lease("n", "l", |lease| lease.holder = Some("c".to_owned()));
     term.cancelled().await;
     let observing = tokio::time::timeout(Duration::from_secs(1), described.observe());
@@ -143,7 +156,7 @@ async fn the_end_of_a_term_is_printed_before_what_was_observed_since() {
 #[tokio::test(start_paused = true)]
 async fn a_term_that_is_already_over_is_not_printed() {
     let elector = direct(Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a"));
-    let (described, mut printed) = printer(&elector, Output::Text);
+    let (described, _, mut printed) = printer(&elector, Output::Text, &CancellationToken::new());
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     campaign.abort();
@@ -164,6 +177,38 @@ async fn a_line_of_json_has_every_field() {
     let expected = json!({ "time": null, "event": "leading", "identity": "a", "holder": "a", "term": 1, "token": 1,
         "message": "" });
     assert_eq!(line, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_that_wait_for_their_reader_are_true_when_it_reads_them() {
+    let elector = direct(Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a"));
+    let (_, builder, _) = printer(&elector, Output::Text, &CancellationToken::new());
+    let campaign = elector.start();
+    let term = campaign.leadership().wait_until_leader().await.unwrap();
+    let text = |report| builder.lines(report).lines().map(|line| line[29..].to_owned()).collect::<Vec<_>>();
+    assert_eq!(text(Report::End), [""; 0]);
+    assert_eq!(text(Report::Leading(term.clone())), ["a leads, term 1, token 1"]);
+    campaign.abort();
+    campaign.leadership().ended().await;
+    let exiting = Report::Event(LineKind::Exiting, String::new());
+    assert_eq!(text(exiting), ["a no longer leads: the term has ended", "a has stopped"]);
+    assert_eq!(text(Report::Leading(term)), [""; 0], "it is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_whose_reader_reads_nothing_ends_within_a_bound() {
+    let shutdown = CancellationToken::new();
+    let elector = direct(Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").shutdown(&shutdown));
+    let leadership = elector.leadership();
+    let (stuck, never_written) = std::sync::mpsc::channel();
+    let write = Arc::new(move |job: Job| stuck.send(job).unwrap());
+    let printer = LinePrinter { write, leadership: leadership.clone() };
+    let task = tokio::spawn(async move { stand(elector, &printer).await });
+    leadership.wait_until_leader().await.unwrap();
+    shutdown.cancel();
+    let ended = timeout(Duration::from_mins(1), task).await.expect("it ends").unwrap();
+    assert!(ended.unwrap_err().to_string().contains("nobody read the last lines"));
+    drop(never_written);
 }
 
 #[test]

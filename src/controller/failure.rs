@@ -37,7 +37,7 @@ pub(super) fn label(failure: &Failed) -> Failure {
     match failure {
         Failed::Conflict => Failure::Conflict,
         Failed::Missing => Failure::NotFound,
-        Failed::NotSent(_) | Failed::TimedOut(_) => Failure::Timeout,
+        Failed::NotSent(_) | Failed::NoHeartbeat(_) | Failed::TimedOut(_) => Failure::Timeout,
         Failed::Refused(cause) | Failed::Unknown(cause) => match cause.downcast_ref() {
             Some(kube::Error::Api(status)) => match status.code {
                 401 | 403 => Failure::Forbidden,

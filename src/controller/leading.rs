@@ -77,13 +77,15 @@ impl OwnCampaign {
     /// Fails if the elector cannot be built.
     pub(super) fn start(own_lease: &OwnLease, surroundings: &mut Surroundings) -> anyhow::Result<Self> {
         let rng = StdRng::from_rng(&mut surroundings.rng);
-        let Surroundings { identity, clock, metrics, .. } = surroundings;
+        let Surroundings { identity, clock, health, metrics, .. } = surroundings;
         let namespace = own_lease.namespace.as_ref().unwrap_or(&surroundings.namespace);
         let elector = Elector::builder(surroundings.leases.clone(), namespace, &own_lease.name)
             .identity(identity.as_str())
             .direct()
             .timing(own_lease.timing)
             .clock(Arc::clone(clock))
+            // The heartbeat is the dispatcher's: a controller that elects nobody must not hold the Lease.
+            .heartbeat(health.heartbeat())
             .rng(rng)
             .metrics(&metrics.own)
             .build()

@@ -3,6 +3,7 @@
 mod namespaces;
 mod server;
 mod silence;
+mod stuck;
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -40,24 +41,35 @@ struct Running {
     elected: JoinHandle<anyhow::Result<()>>,
 }
 
-fn start(server: Shared, flags: &str, clock: Arc<dyn hustings_client::clock::Clock>) -> Running {
-    let (health, (metrics, registry), stop) = (Health::new(), ControllerMetrics::new(), CancellationToken::new());
-    let (gated, gate) = (client(&server, true), Arc::<Mutex<Option<WriteGate>>>::default());
-    let made = Arc::clone(&gate);
+/// The surroundings of a controller of this name, with its gate and its registry.
+fn surroundings(
+    server: &Shared,
+    name: &str,
+    clock: Arc<dyn hustings_client::clock::Clock>,
+) -> (Surroundings, Arc<Mutex<Option<WriteGate>>>, Registry) {
+    let (gated, gate) = (client(server, true), Arc::<Mutex<Option<WriteGate>>>::default());
+    let (made, (metrics, registry)) = (Arc::clone(&gate), ControllerMetrics::new());
     let surroundings = Surroundings {
-        identity: "hustings-0".to_owned(),
+        identity: name.to_owned(),
         namespace: "n".to_owned(),
-        leases: client(&server, false),
+        leases: client(server, false),
         gated: Box::new(move |gate| {
             *made.lock().unwrap() = Some(gate.clone());
             Ok(gate.gate(gated.clone()))
         }),
         clock,
         rng: StdRng::seed_from_u64(0),
-        health: health.clone(),
-        metrics: metrics.clone(),
+        health: Health::new(),
+        metrics,
         page: None,
     };
+    (surroundings, gate, registry)
+}
+
+fn start(server: Shared, flags: &str, clock: Arc<dyn hustings_client::clock::Clock>) -> Running {
+    let (surroundings, gate, registry) = surroundings(&server, "hustings-0", clock);
+    let (health, metrics) = (surroundings.health.clone(), surroundings.metrics.clone());
+    let stop = CancellationToken::new();
     let (config, stopped) = (config_of(flags).unwrap(), stop.clone());
     let elected = tokio::spawn(async move { elect(&config, surroundings, stopped).await });
     Running { server, health, metrics, registry, gate, stop, elected }

@@ -1,23 +1,19 @@
 //! Whether this process is alive and whether it is ready.
 //!
-//! Alive means that the event loop makes progress. Nothing outside the process affects that, since a restart would not
-//! help against outside causes. Ready means that there is at least one check and that every check passes. A failing
+//! Alive means that the main task makes progress. Nothing outside the process affects that, since a restart would not
+//! help against outside causes. The electors of this process consult the same heartbeat before each renewal. Ready means that there is at least one check and that every check passes. A failing
 //! check reports what it waits for.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hustings_client::Heartbeat;
 use serde::Serialize;
-use tokio::time::Instant;
 
-/// If the last heartbeat is older than this, the event loop counts as stuck.
+/// If the last heartbeat is older than this, the process counts as stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
-
-/// How often [`Health::keep_beating`] records a heartbeat.
-const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
 /// The health of one process. Clones share it.
 #[derive(Clone, Debug)]
@@ -25,8 +21,7 @@ pub struct Health(Arc<SharedHealth>);
 
 #[derive(Debug)]
 struct SharedHealth {
-    started: Instant,
-    last_beat_millis: AtomicU64,
+    heartbeat: Heartbeat,
     checks: Mutex<Checks>,
 }
 
@@ -64,11 +59,7 @@ pub struct CheckResult {
 impl Health {
     /// Creates the health of a live process without checks.
     pub fn new() -> Self {
-        Self(Arc::new(SharedHealth {
-            started: Instant::now(),
-            last_beat_millis: AtomicU64::new(0),
-            checks: Mutex::default(),
-        }))
+        Self(Arc::new(SharedHealth { heartbeat: Heartbeat::new(), checks: Mutex::default() }))
     }
 
     /// Adds a check. It fails until it passes for the first time.
@@ -78,23 +69,24 @@ impl Health {
         check
     }
 
-    /// Records a heartbeat of the event loop.
+    /// The heartbeat of the main task, for the electors of this process.
+    pub fn heartbeat(&self) -> &Heartbeat {
+        &self.0.heartbeat
+    }
+
+    /// Records a heartbeat of the main task.
     pub fn beat(&self) {
-        let millis = u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.last_beat_millis.store(millis, Ordering::Relaxed);
+        self.0.heartbeat.beat();
     }
 
     /// Records heartbeats of the task that polls this future. They stop if that task is stuck in a system call.
     pub async fn keep_beating(&self) -> Infallible {
-        loop {
-            self.beat();
-            tokio::time::sleep(BEAT_PERIOD).await;
-        }
+        self.0.heartbeat.keep_beating().await
     }
 
     /// Whether the last heartbeat is less than [`STUCK_AFTER`] ago.
     pub fn is_alive(&self) -> bool {
-        self.is_alive_after(self.0.started.elapsed())
+        self.0.heartbeat.age() < STUCK_AFTER
     }
 
     /// Returns the results of all checks.
@@ -110,11 +102,6 @@ impl Health {
             .collect();
         // A probe may arrive before any part has added its check.
         Readiness { ready: !checks.is_empty() && checks.iter().all(|check| check.ok), checks }
-    }
-
-    fn is_alive_after(&self, elapsed: Duration) -> bool {
-        let last_beat = Duration::from_millis(self.0.last_beat_millis.load(Ordering::Relaxed));
-        elapsed.saturating_sub(last_beat) < STUCK_AFTER
     }
 
     fn checks(&self) -> MutexGuard<'_, Checks> {
@@ -193,12 +180,15 @@ mod tests {
         assert!(!check.pass_with(warning()));
     }
 
-    #[test]
-    fn a_process_with_a_stuck_event_loop_is_not_alive() {
+    #[tokio::test(start_paused = true)]
+    async fn a_process_with_a_stuck_event_loop_is_not_alive() {
         let health = Health::new();
+        tokio::time::advance(Duration::from_secs(31)).await;
         health.beat();
-        assert!(health.is_alive_after(Duration::from_secs(29)));
-        assert!(!health.is_alive_after(Duration::from_secs(31)));
+        tokio::time::advance(Duration::from_secs(29)).await;
+        assert!(health.is_alive());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(!health.is_alive());
     }
 
     #[tokio::test(start_paused = true)]

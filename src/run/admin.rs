@@ -16,34 +16,32 @@ use crate::ops::{admin, metrics};
 
 /// The admin server of a wrapper. It ends with the process.
 pub(super) struct Admin {
-    pub(super) health: Health,
     elector_runs: Check,
     metrics: Metrics,
     electors: Succession,
 }
 
 impl Admin {
-    /// Starts to serve.
+    /// Starts to serve, with the health of this process.
     ///
     /// # Errors
     /// Fails if the address is in use or cannot be bound.
-    pub(super) async fn start(address: &ListenAddress) -> anyhow::Result<Self> {
+    pub(super) async fn start(address: &ListenAddress, health: &Health) -> anyhow::Result<Self> {
         let listener = address.listen("admin-address").await?;
         tracing::info!(address = %listener.local_addr()?, "the admin server listens");
-        let (admin, router) = Self::new();
+        let (admin, router) = Self::new(health);
         tokio::spawn(http::serve(listener, router, CancellationToken::new()));
         Ok(admin)
     }
 
-    fn new() -> (Self, Router) {
-        let health = Health::new();
+    fn new(health: &Health) -> (Self, Router) {
         let elector_runs = health.check("elector");
         let mut registry = metrics::registry();
         let metrics = Metrics::register(&mut registry);
         let electors = Succession::default();
         let router =
             admin::router(health.clone(), Arc::new(registry)).merge(electors.is_leader()).merge(electors.range());
-        (Self { health, elector_runs, metrics, electors }, router)
+        (Self { elector_runs, metrics, electors }, router)
     }
 
     /// Adds the elector to the metrics.
@@ -78,7 +76,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_answer_is_that_of_the_elector_that_stands() {
-        let (admin, router) = Admin::new();
+        let (admin, router) = Admin::new(&Health::new());
         // The codes of three answers, and whether there is a time range.
         let answers = async || {
             let mut codes = Vec::new();

@@ -30,7 +30,6 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_de
     let elector = sidecar.elector(&sidecar.shutdown)?;
     let leadership = elector.leadership();
     let updates = Arc::new(Updates::new(leadership.clone(), sidecar.shutdown.clone()));
-    tokio::spawn(Arc::clone(&updates).follow(sidecar.health.clone()));
     let program = routes::program(&updates, &sidecar.over).merge(range::routes({
         let leadership = leadership.clone();
         move || Some(leadership.clone())
@@ -40,8 +39,9 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_de
         move || Some(updates.snapshot())
     });
     let label = sidecar.start(endpoints, program, is_leader).await?;
-    let work = TermWork { leadership, updates, label, handover_delay };
-    let campaign = elector.run(|term| work.lead(term)).await;
+    let work = TermWork { leadership, updates: Arc::clone(&updates), label, handover_delay };
+    // One task ends the terms, wakes the readers and beats. If it is stuck, the Lease expires.
+    let (campaign, ()) = tokio::join!(elector.run(|term| work.lead(term)), updates.follow(&sidecar.health));
     sidecar.finish().await;
     Ok(campaign?)
 }
@@ -111,6 +111,21 @@ mod tests {
         };
         tokio::join!(served, program);
         assert_eq!(store.lease("n", "l").unwrap().holder, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sidecar_whose_task_is_stuck_loses_the_lease() {
+        let (store, access) = (MemoryStore::new(), Access::default());
+        let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+        let mut stuck = Box::pin(run(&sidecar, endpoints(None).await.0, Duration::ZERO));
+        let minute = Duration::from_mins(1);
+        assert!(tokio::time::timeout(minute, &mut stuck).await.is_err());
+        assert_eq!(store.lease("n", "l").unwrap().holder.as_deref(), Some("a"));
+        // From here on, nothing polls its task.
+        let other = Elector::in_memory(&store, "n", "l").identity("b").direct().build().unwrap().start();
+        let leads = tokio::time::timeout(minute, other.leadership().wait_until_leader()).await;
+        assert!(leads.is_ok(), "{:?}", store.lease("n", "l"));
+        drop(stuck);
     }
 
     #[tokio::test(start_paused = true)]

@@ -47,7 +47,7 @@ pub(super) struct Endpoints {
 impl Sidecar<'_> {
     /// Builds an elector that stops gracefully when `stop` is cancelled.
     pub(super) fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
-        let builder = self.candidacy.builder(&self.connection, stop);
+        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), stop);
         // The program runs in another container. The end of this container is therefore no evidence of its death.
         let builder = builder.container(UNKNOWN_CONTAINER);
         self.candidacy.build(builder.metrics(&self.metrics).fail_open(self.fail_open))

@@ -2,16 +2,19 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use hustings_client::metrics::Metrics;
 use hustings_client::testing::MemoryStore;
 use hustings_client::{Campaign, Elector, FailOpen, Term, Timing};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::common::{Endpoints, Sidecar};
+use super::updates::Updates;
 use crate::access::Access;
 use crate::candidacy::{Candidacy, Connection, Preference};
 use crate::ops::health::Health;
@@ -60,6 +63,12 @@ pub(super) async fn leading() -> (Campaign, Term) {
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     (campaign, term)
+}
+
+/// Starts to wake the readers of `updates` at every change.
+pub(super) fn spawn_follow(updates: &Arc<Updates>, health: &Health) -> JoinHandle<()> {
+    let (updates, health) = (Arc::clone(updates), health.clone());
+    tokio::spawn(async move { updates.follow(&health).await })
 }
 
 /// Free ports for the program and for administrators, and the address for the program.

@@ -76,7 +76,7 @@ impl Updates {
     }
 
     /// Wakes readers at every change, until the elector has ended.
-    pub(super) async fn follow(self: Arc<Self>, health: Health) {
+    pub(super) async fn follow(&self, health: &Health) {
         let mut changes = std::pin::pin!(self.leadership.changes());
         let mut previous: Option<Snapshot> = None;
         loop {
@@ -200,14 +200,14 @@ mod tests {
     use hustings_core::model::WireTime;
     use tokio::time::Instant;
 
-    use super::super::testing::leading;
+    use super::super::testing::{leading, spawn_follow};
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_is_woken_by_each_term_and_its_end_waits_only_until_it_has_read_that() {
         let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
         let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
-        tokio::spawn(Arc::clone(&updates).follow(Health::new()));
+        spawn_follow(&updates, &Health::new());
         let mut reader = updates.reader();
         assert_eq!(reader.next().await.event, ChangeKind::Observed);
         let campaign = elector.start();
@@ -235,7 +235,7 @@ mod tests {
         let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
         let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
         let health = Health::new();
-        let following = tokio::spawn(Arc::clone(&updates).follow(health.clone()));
+        let following = spawn_follow(&updates, &health);
         let campaign = elector.start();
         campaign.leadership().wait_until_leader().await.unwrap();
         tokio::time::sleep(Duration::from_mins(2)).await;
@@ -325,7 +325,7 @@ mod tests {
         let campaign = builder.identity("a").direct().build().unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();
         let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
-        tokio::spawn(Arc::clone(&updates).follow(Health::new()));
+        spawn_follow(&updates, &Health::new());
         let mut reader = updates.reader();
         assert_eq!(reader.next().await.event, ChangeKind::Leading);
         clock.0.fetch_add(60_000_000, Ordering::SeqCst);

@@ -4,6 +4,7 @@ pub(crate) mod builder;
 pub(crate) mod campaign;
 pub(crate) mod driver;
 pub(crate) mod events;
+pub(crate) mod heartbeat;
 pub(crate) mod host;
 pub(crate) mod keys;
 pub(crate) mod off;
@@ -11,4 +12,5 @@ pub(crate) mod telemetry;
 
 pub use builder::{Coordinated, Direct, ElectorBuilder, InvalidElector, Mode, SettingProblem, Undecided};
 pub use campaign::{Campaign, CampaignError, Elector};
+pub use heartbeat::Heartbeat;
 pub use host::host_name;

@@ -84,8 +84,8 @@ mod work;
 
 pub use elector::keys::{DefaultRevision, Key, follow_istio_key, istio_key, lease_of_group};
 pub use elector::{
-    Campaign, CampaignError, Coordinated, Direct, Elector, ElectorBuilder, InvalidElector, Mode, SettingProblem,
-    Undecided, host_name,
+    Campaign, CampaignError, Coordinated, Direct, Elector, ElectorBuilder, Heartbeat, InvalidElector, Mode,
+    SettingProblem, Undecided, host_name,
 };
 pub use hustings_core::elector::{Durations, FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};

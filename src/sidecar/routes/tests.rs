@@ -5,6 +5,7 @@ use hustings_client::{Campaign, Elector};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::super::testing::spawn_follow;
 use super::*;
 use crate::ops::http::testing::{ask, json_of, text_of};
 
@@ -56,7 +57,7 @@ async fn a_wait_ends_with_the_own_term_with_its_limit_or_with_the_sidecar() {
     let Served { elector, router, updates, stop } = served(&store);
     let rival = rival(&store).await;
     let _campaign = elector.start();
-    tokio::spawn(Arc::clone(&updates).follow(crate::ops::health::Health::new()));
+    spawn_follow(&updates, &crate::ops::health::Health::new());
     for (query, seconds) in [("", 30), ("?timeout=2s", 2), ("?timeout=5m", 300)] {
         let began = Instant::now();
         let (code, leader) = json_of(ask(&router, &format!("/leader/wait{query}")).await).await;
@@ -104,7 +105,7 @@ async fn streams_show_each_change_and_end_with_the_sidecar() {
     let Served { elector, router, updates, stop } = served(&store);
     let rival = rival(&store).await;
     let campaign = elector.start();
-    tokio::spawn(Arc::clone(&updates).follow(crate::ops::health::Health::new()));
+    spawn_follow(&updates, &crate::ops::health::Health::new());
     tokio::time::sleep(Duration::from_secs(5)).await;
     let [events, names] = [ask(&router, "/events").await, ask(&router, "/sse").await];
     assert_eq!(events.headers()[header::CACHE_CONTROL], "no-store");

@@ -193,6 +193,23 @@ async fn a_lost_term_is_reported_as_stopped_and_a_client_without_a_term_gets_com
 }
 
 #[tokio::test(start_paused = true)]
+async fn renewals_do_not_postpone_the_heartbeat() {
+    let (campaign, term) = leading().await;
+    let (_part, part) = watch::channel(Some(ClientTerm { term, leadership: campaign.leadership() }));
+    let heartbeat = Duration::from_secs(2);
+    // The last one is longer than the time between two renewals.
+    for heartbeat in [heartbeat, heartbeat * 5] {
+        let mut reader = ClientStream { heartbeat, ..reader(part.clone(), &CancellationToken::new()) };
+        assert!(reader.next().await.is_some());
+        let began = Instant::now();
+        for beats in 1..100 {
+            assert!(reader.next().await.is_some());
+            assert_eq!((reader.written, began.elapsed()), (Written::Leading, heartbeat * beats));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_is_gone_before_its_term_wakes_no_reader() {
     let (part, reader_part) = watch::channel(None);
     let mut reader =

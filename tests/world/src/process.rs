@@ -9,7 +9,7 @@ use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
 use hustings::ops::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::clock::Clock;
-use hustings_client::{Campaign, Elector, FailOpen, Leadership, Timing};
+use hustings_client::{Campaign, Elector, FailOpen, Heartbeat, Leadership, Timing};
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -173,8 +173,10 @@ impl Process {
         habits: Habits,
         machine: Machine,
     ) -> Self {
+        let heartbeat = Heartbeat::new();
         let builder = Elector::builder(machine.client(), NAMESPACE, lease)
             .identity(name)
+            .heartbeat(&heartbeat)
             .timing(timing)
             .fail_open(habits.fail_open)
             .clock(Arc::new(machine.clock.clone()))
@@ -191,7 +193,7 @@ impl Process {
         };
         let campaign = elector.expect("a valid elector").start();
         let leadership = campaign.leadership();
-        let works = Works::start(&leadership, machine.link.clone(), habits.drain);
+        let works = Works::start(&leadership, machine.link.clone(), habits.drain, heartbeat);
         let (name, stands) = (name.to_owned(), stands.clone());
         Self { name, stands, machine, leadership, works, habits, term: None, campaign: Some(campaign) }
     }
@@ -200,6 +202,7 @@ impl Process {
     pub fn mend(&mut self) {
         self.machine.mend();
         self.works.set_drain(self.habits.drain);
+        self.works.set_stalled(false);
     }
 
     /// Kills the process. Requests that it has sent may still arrive.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, SystemClock};
 use crate::elector::campaign::Elector;
+use crate::elector::heartbeat::Heartbeat;
 use crate::elector::host::host_name;
 use crate::elector::keys::Key;
 use crate::store::Store;
@@ -50,6 +51,7 @@ struct Settings {
     clock: Arc<dyn Clock>,
     rng: Box<dyn Rng + Send>,
     shutdown: CancellationToken,
+    heartbeat: Option<Heartbeat>,
     #[cfg(feature = "metrics")]
     metrics: Option<crate::metrics::Metrics>,
 }
@@ -117,6 +119,7 @@ impl ElectorBuilder {
             clock: SystemClock::shared(),
             rng: Box::new(rand::make_rng::<StdRng>()),
             shutdown: CancellationToken::new(),
+            heartbeat: None,
             #[cfg(feature = "metrics")]
             metrics: None,
         };
@@ -300,6 +303,15 @@ impl<M> ElectorBuilder<M> {
     #[must_use]
     pub fn shutdown(mut self, shutdown: &CancellationToken) -> Self {
         self.settings.shutdown = shutdown.child_token();
+        self
+    }
+
+    /// Sets the heartbeat of the code that a term is for. While it is silent, the elector does not prove that this replica
+    /// is alive, so that the Lease of a program that is stuck expires. Default: none, and only the elector's own task
+    /// must run.
+    #[must_use]
+    pub fn heartbeat(mut self, heartbeat: &Heartbeat) -> Self {
+        self.settings.heartbeat = Some(heartbeat.clone());
         self
     }
 

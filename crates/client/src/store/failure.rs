@@ -42,6 +42,13 @@ pub enum Failure {
     /// The request was never sent: too many requests of this process were under way for as long as it could wait.
     #[error("not sent within {} ms: too many requests of this process are under way; try again later", .0.as_millis())]
     NotSent(Duration),
+    /// The request was never sent: the work of this process has shown no [heartbeat](crate::Heartbeat) for this long.
+    #[error(
+        "not sent: the task that supervises the work has not run for {} ms, so this replica does not prove that it is \
+         alive; look for a system call that blocks it",
+        .0.as_millis()
+    )]
+    NoHeartbeat(Duration),
     /// It is unknown whether the server executed the request, or still will.
     #[error("outcome unknown: {}; read before you write again", brief(&**.0))]
     Unknown(FailureCause),
@@ -55,7 +62,7 @@ impl Failure {
     /// current version. A request with an unknown outcome may have succeeded already.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Conflict | Self::NotSent(_) | Self::Unknown(_) | Self::TimedOut(_) => true,
+            Self::Conflict | Self::NotSent(_) | Self::NoHeartbeat(_) | Self::Unknown(_) | Self::TimedOut(_) => true,
             Self::Missing => false,
             Self::Refused(cause) => is_passing(&**cause),
         }
@@ -66,7 +73,7 @@ impl Failure {
         match self {
             Self::Conflict => Outcome::Conflict,
             Self::Missing => Outcome::Missing,
-            Self::Refused(_) | Self::NotSent(_) => Outcome::Refused,
+            Self::Refused(_) | Self::NotSent(_) | Self::NoHeartbeat(_) => Outcome::Refused,
             Self::Unknown(_) | Self::TimedOut(_) => Outcome::Unknown,
         }
     }
@@ -88,7 +95,7 @@ impl Failure {
                 kube::Error::Api(status) => Some(status),
                 _ => None,
             },
-            Self::Conflict | Self::Missing | Self::NotSent(_) | Self::TimedOut(_) => None,
+            Self::Conflict | Self::Missing | Self::NotSent(_) | Self::NoHeartbeat(_) | Self::TimedOut(_) => None,
         }
     }
 }

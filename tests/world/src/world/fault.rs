@@ -1,7 +1,7 @@
 //! The faults, and their frequencies.
 
 /// All faults that the nemesis injects. A fault that occurs several times in this list happens more often.
-pub(super) const FAULTS: [Fault; 59] = [
+pub(super) const FAULTS: [Fault; 61] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -43,6 +43,8 @@ pub(super) const FAULTS: [Fault; 59] = [
     Fault::Edit,
     Fault::Upgrade,
     Fault::HangHolder,
+    Fault::Stall,
+    Fault::StallHolder,
     Fault::Foreign,
     Fault::Pause,
     Fault::Transfer,
@@ -98,6 +100,8 @@ pub(super) enum Fault {
     Edit,
     Upgrade,
     HangHolder,
+    Stall,
+    StallHolder,
     Foreign,
     Pause,
     Transfer,
@@ -148,6 +152,7 @@ impl Fault {
             Self::Edit => "edit",
             Self::Upgrade => "rolling upgrade",
             Self::HangHolder => "work that does not stop",
+            Self::Stall | Self::StallHolder => "log that nobody reads",
             Self::Foreign => "foreign elector",
             Self::Pause => "pause",
             Self::Transfer => "transfer",
@@ -225,6 +230,7 @@ impl Fault {
                 | Self::RepeatHolder
                 | Self::SetDateHolder
                 | Self::HangHolder
+                | Self::StallHolder
         )
     }
 }

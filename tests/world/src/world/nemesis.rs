@@ -204,6 +204,7 @@ impl World {
             Fault::Freeze | Fault::FreezeHolder => link.freeze(),
             Fault::Cut | Fault::CutHolder => link.cut(),
             Fault::HangHolder => process.works.set_drain(HANGS_FOR),
+            Fault::Stall | Fault::StallHolder => process.works.set_stalled(true),
             Fault::Repeat | Fault::RepeatHolder => {
                 process.machine.hit().dial.repeat_next(rng.random_range(1..=MOST_REPEATED));
             }

@@ -13,6 +13,7 @@ use crate::elector::campaign::{Elector, ElectorTask};
 use crate::elector::driver::Driver;
 use crate::elector::driver::asking::{Asking, FailureLog};
 use crate::elector::events::Events;
+use crate::elector::heartbeat::Supervision;
 use crate::elector::keys::Key;
 use crate::elector::off::Off;
 use crate::elector::telemetry::Observers;
@@ -131,6 +132,7 @@ impl Settings {
             // Otherwise the next request could use another stale connection of the same pool.
             timeout: timing.request_timeout().saturating_mul(99) / 100,
             namespace: self.namespace,
+            supervision: self.heartbeat.map(|heartbeat| Supervision::new(heartbeat, &timing)),
         };
         let driver = Driver {
             config: Config {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hustings_core::model::{Moment, Request};
 
 use crate::clock::Clock;
+use crate::elector::heartbeat::Supervision;
 use crate::store::failure::{CANDIDATES, LOG_INTERVAL, NO_CRD, not_allowed, within};
 use crate::store::{Answer, Failure, Store};
 
@@ -36,17 +37,34 @@ pub(crate) struct Asking {
     /// How long a request may take.
     pub(crate) timeout: Duration,
     pub(crate) namespace: String,
+    /// The heartbeat of the work, without which the elector proves no life.
+    pub(crate) supervision: Option<Supervision>,
 }
 
 impl Asking {
     /// Sends the request with a deadline, whatever the store does, and logs a failure.
     pub(super) async fn send(&self, store: &dyn Store, request: &Request) -> Answer {
-        let answer = within(&*self.clock, self.timeout, store.send(&self.namespace, request)).await;
+        let supervised = async {
+            self.supervise(request).await?;
+            store.send(&self.namespace, request).await
+        };
+        let answer = within(&*self.clock, self.timeout, supervised).await;
         match &answer {
             Ok(_) => self.failures.succeeded(purpose(request)),
             Err(failure) => self.log(request, failure),
         }
         answer
+    }
+
+    /// Waits for a heartbeat of the work, for half of the time that the request has.
+    async fn supervise(&self, request: &Request) -> Result<(), Failure> {
+        let Some(supervision) = &self.supervision else { return Ok(()) };
+        let permitted = async {
+            supervision.permits(request).await;
+            Ok(())
+        };
+        let permitted = within(&*self.clock, self.timeout / 2, permitted).await;
+        permitted.map_err(|_| Failure::NoHeartbeat(supervision.silence()))
     }
 
     /// Pauses for as long as the server asks. The elector gets the answer after the pause, so it does not repeat the
@@ -119,7 +137,7 @@ fn kind((verb, resource): RequestPurpose, failure: &Failure) -> Option<FailureCl
         Failure::Refused(_) => Some(FailureClass::Refused),
         // A creation cannot miss its object.
         Failure::Missing if verb == "create" => Some(FailureClass::NothingToCreateIn),
-        Failure::NotSent(_) => Some(FailureClass::Failed),
+        Failure::NotSent(_) | Failure::NoHeartbeat(_) => Some(FailureClass::Failed),
         // The elector itself logs the unknown outcome of a write of the Lease.
         Failure::Unknown(_) | Failure::TimedOut(_) if (verb, resource) != ("patch", LEASES) => {
             Some(FailureClass::Failed)
@@ -192,7 +210,8 @@ mod tests {
     async fn after_a_success_the_next_failure_is_logged_again() {
         let (failures, clock) = (FailureLog::default(), TokioClock::shared());
         let now = clock.now();
-        let asking = Asking { failures, clock, timeout: Duration::from_secs(5), namespace: "n".to_owned() };
+        let asking =
+            Asking { failures, clock, timeout: Duration::from_secs(5), namespace: "n".to_owned(), supervision: None };
         let failures = &asking.failures;
         let create = Request::create_lease("l");
         assert!(failures.is_due(purpose(&create), FailureClass::Refused, now));
@@ -208,6 +227,7 @@ mod tests {
             clock: TokioClock::shared(),
             timeout: Duration::from_secs(5),
             namespace: "n".to_owned(),
+            supervision: None,
         };
         for (asked, expected) in [(0, 0), (3, 3), (4, 4), (3600, 4)] {
             let details = serde_json::json!({ "retryAfterSeconds": asked });
@@ -227,7 +247,13 @@ mod tests {
     fn each_class_of_failure_is_logged_with_its_remedy_and_a_repeated_one_for_debugging() {
         let (log, _guard) = Log::begin();
         let (clock, namespace) = (TokioClock::shared(), "n".to_owned());
-        let asking = Asking { failures: FailureLog::default(), clock, timeout: Duration::from_secs(5), namespace };
+        let asking = Asking {
+            failures: FailureLog::default(),
+            clock,
+            timeout: Duration::from_secs(5),
+            namespace,
+            supervision: None,
+        };
         let denied = r#"leases is forbidden: User "jane" cannot create resource "leases""#;
         let status = |code, message| kube::Error::Api(Status::failure(message, "Forbidden").with_code(code).boxed());
         let refused = |code, message| Failure::Refused(Box::new(status(code, message)));

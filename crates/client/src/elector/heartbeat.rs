@@ -1,0 +1,198 @@
+//! The heartbeat of the code that a term is for.
+//!
+//! An elector renews in a task of its own. So it would hold the Lease for ever for a program whose work is stuck in a
+//! system call: a write to a log that nobody reads, a file on a disk that is gone. With a heartbeat, the elector stops
+//! proving that this replica is alive: it sends no renewal, no claim and no answer to a ping. The Lease then expires,
+//! and another replica leads. A late beat costs nothing but the delay, since the withheld request is sent after it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_core::elector::Timing;
+use hustings_core::model::{Purpose, Request};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+/// How often [`Heartbeat::keep_beating`] beats.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The shortest silence that counts.
+const SHORTEST_SILENCE: Duration = PERIOD.saturating_mul(2);
+
+/// A sign of life of the task that does or supervises the work of a term. Clones share it.
+///
+/// Pass it to [`ElectorBuilder::heartbeat`](crate::ElectorBuilder::heartbeat), and call [`beat`](Self::beat) in that task
+/// at least once a second. A task that waits in one `select!` can poll [`keep_beating`](Self::keep_beating) there.
+///
+/// When the last beat is older than half of the renew deadline (and than two seconds), the elector sends nothing that
+/// would prove this replica alive, until the next beat. A term ends at the latest a renew deadline after that. The time
+/// is that of tokio's clock, which does not count the suspension of the machine.
+#[derive(Clone, Debug)]
+pub struct Heartbeat(Arc<watch::Sender<Instant>>);
+
+impl Heartbeat {
+    /// Creates a heartbeat. Its creation is the first beat.
+    pub fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(Instant::now())))
+    }
+
+    /// Records a beat.
+    pub fn beat(&self) {
+        self.0.send_replace(Instant::now());
+    }
+
+    /// Beats once a second. The beats stop when the task that polls this future is stuck.
+    pub async fn keep_beating(&self) -> Infallible {
+        loop {
+            self.beat();
+            sleep(PERIOD).await;
+        }
+    }
+
+    /// How long ago the last beat was.
+    pub fn age(&self) -> Duration {
+        self.0.borrow().elapsed()
+    }
+}
+
+impl Default for Heartbeat {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A heartbeat, and the silence that counts.
+pub(crate) struct Supervision {
+    heartbeat: Heartbeat,
+    longest_silence: Duration,
+}
+
+impl Supervision {
+    pub(crate) fn new(heartbeat: Heartbeat, timing: &Timing) -> Self {
+        Self { heartbeat, longest_silence: (timing.renew_deadline() / 2).max(SHORTEST_SILENCE) }
+    }
+
+    /// Waits until the last beat is recent. Returns at once if it is, or if the request proves nothing.
+    pub(crate) async fn permits(&self, request: &Request) {
+        if !proves_life(request) || self.heartbeat.age() <= self.longest_silence {
+            return;
+        }
+        let mut beats = self.heartbeat.0.subscribe();
+        // This cannot fail: `self` owns the sender.
+        let _ = beats.wait_for(|beat| beat.elapsed() <= self.longest_silence).await;
+    }
+
+    /// How long ago the last beat was.
+    pub(crate) fn silence(&self) -> Duration {
+        self.heartbeat.age()
+    }
+}
+
+/// Whether the request shows others that this replica does, or may do, its work.
+const fn proves_life(request: &Request) -> bool {
+    match request {
+        Request::CreateLease { .. } | Request::CreateCandidate { .. } | Request::PatchCandidate { .. } => true,
+        Request::WriteLease { write, .. } => !matches!(write.purpose, Purpose::HandOver | Purpose::Release),
+        Request::ReadLease { .. }
+        | Request::ReadCandidate { .. }
+        | Request::ListCandidates { .. }
+        | Request::DeleteCandidate { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MemoryStore;
+    use crate::{Durations, Elector};
+
+    /// Longer than the term of a replica that has stopped to renew.
+    const LONG: Duration = Duration::from_mins(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_whose_work_is_stuck_loses_its_lease_and_is_elected_again_when_it_goes_on() {
+        for (lease_duration_seconds, renew_deadline, retry_millis, bound) in
+            [(15, Duration::from_secs(10), 2000, 15 + 5 + 3), (3, Duration::from_secs(2), 500, 3 + 2 + 3)]
+        {
+            let (store, heartbeat) = (MemoryStore::new(), Heartbeat::new());
+            let retry_period = Duration::from_millis(retry_millis);
+            let durations = Durations { lease_duration_seconds, renew_deadline, retry_period, ..Durations::default() };
+            let builder = Elector::in_memory(&store, "n", "l").identity("a").timing(durations);
+            let stuck = builder.heartbeat(&heartbeat).direct().build().unwrap().start();
+            let leadership = stuck.leadership();
+            let beating = tokio::spawn({
+                let heartbeat = heartbeat.clone();
+                async move { heartbeat.keep_beating().await }
+            });
+            leadership.wait_until_leader().await.unwrap();
+            sleep(Duration::from_hours(1)).await;
+            assert_eq!(leadership.terms(), 1, "it beats");
+
+            beating.abort();
+            let (stopped, other) = (Instant::now(), Elector::in_memory(&store, "n", "l").identity("b"));
+            let other = other.timing(durations).direct().build().unwrap().start();
+            let succeeds = other.leadership().wait_until_leader().await.unwrap();
+            assert!(!leadership.is_leader());
+            assert!(stopped.elapsed() < Duration::from_secs(bound), "{:?}", stopped.elapsed());
+
+            other.stop().await.unwrap();
+            sleep(LONG).await;
+            assert!(!leadership.is_leader(), "it does not claim the Lease while its work is stuck");
+            heartbeat.beat();
+            let next = leadership.wait_until_leader().await.unwrap();
+            assert!(next.token > succeeds.token);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stuck_candidate_answers_no_ping_and_a_late_beat_costs_no_term() {
+        let (store, heartbeat) = (MemoryStore::new(), Heartbeat::new());
+        let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.0.0");
+        let campaign = builder.heartbeat(&heartbeat).build().unwrap().start();
+        let leadership = campaign.leadership();
+        sleep(Duration::from_secs(1)).await;
+        heartbeat.beat();
+        let pinged = |store: &MemoryStore| {
+            let renewed = store.candidate("n", "a").unwrap().renew_time;
+            store.edit_candidate("n", "a", |candidate| {
+                candidate.ping_time = renewed.map(|time| time.after(Duration::from_secs(1)));
+            });
+        };
+        let answered = || {
+            let candidate = store.candidate("n", "a").unwrap();
+            candidate.renew_time >= candidate.ping_time
+        };
+        pinged(&store);
+        sleep(Duration::from_secs(1)).await;
+        assert!(answered());
+        sleep(Duration::from_secs(10)).await;
+        pinged(&store);
+        sleep(LONG).await;
+        assert!(!answered());
+        heartbeat.beat();
+        sleep(Duration::from_secs(3)).await;
+        assert!(answered());
+
+        store.grant("n", "l", "a");
+        heartbeat.beat();
+        let term = leadership.wait_until_leader().await.unwrap();
+        // Each pause is longer than the silence that counts, and shorter than the term without a renewal.
+        for _ in 0..20 {
+            heartbeat.beat();
+            sleep(Duration::from_secs(9)).await;
+        }
+        assert_eq!(leadership.term(), Some(term));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stuck_holder_gives_up_the_lease_when_it_stops() {
+        let (store, heartbeat) = (MemoryStore::new(), Heartbeat::new());
+        let builder = Elector::in_memory(&store, "n", "l").identity("a");
+        let campaign = builder.heartbeat(&heartbeat).direct().build().unwrap().start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        sleep(Duration::from_secs(8)).await;
+        campaign.stop().await.unwrap();
+        assert!(store.lease("n", "l").unwrap().is_given_up());
+    }
+}
