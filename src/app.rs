@@ -106,7 +106,9 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         }
         Task::CopyBinary(CopyBinaryFlags { path }) => copy_binary::copy_binary(&path)?,
         #[cfg(target_os = "linux")]
-        Task::Wrapped(WrappedFlags { parent, command }) => return Ok(run::wrapped::become_command(parent, &command)),
+        Task::Wrapped(WrappedFlags { parent, gate, command }) => {
+            return Ok(run::wrapped::become_command(parent, &gate, &command));
+        }
         #[cfg(target_os = "linux")]
         Task::Guardian(GuardianFlags { folder }) => {
             let _log = log.install();

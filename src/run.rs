@@ -11,7 +11,8 @@
 //! Three processes enforce these rules:
 //!
 //! - The *wrapper*, which is this process, holds the Lease and signals the command.
-//! - The [`wrapped`] process asks the kernel to kill it when the wrapper dies, and then becomes the command.
+//! - The [`wrapped`] process asks the kernel to kill it when the wrapper dies. It becomes the command once the guardian
+//!   knows it.
 //! - The [`guardian`] kills the command when the wrapper dies or is frozen.
 
 pub mod bounds;
@@ -25,6 +26,7 @@ mod children;
 mod command_term;
 mod processes;
 mod program;
+mod start;
 mod validity_file;
 
 use std::io::IsTerminal as _;

@@ -73,6 +73,9 @@ pub struct WrappedFlags {
     pub command: Vec<OsString>,
 }
 
+    /// The gate at which to wait for the start
+    #[arg(value_name = "GATE")]
+    pub gate: String,
 /// The arguments of the guardian.
 #[derive(Args, Clone, Debug)]
 pub struct GuardianFlags {

@@ -101,6 +101,12 @@ impl fmt::Display for Status {
 }
 
 impl SignalTarget {
+    /// The process of the command.
+    pub(super) const fn pid(self) -> Pid {
+        let (Self::Group(pid) | Self::Process(pid)) = self;
+        pid
+    }
+
     pub(super) fn signal(self, signal: Signal) -> rustix::io::Result<()> {
         match self {
             Self::Group(pid) => kill_process_group(pid, signal),

@@ -17,6 +17,7 @@ use super::bounds::{Bounds, KILL_ALLOWANCE};
 use super::children::{Children, SignalTarget, Status};
 use super::guardian::Guardian;
 use super::signals::{self, Stop};
+use super::start::{StartGate, WaitingCommand};
 use super::validity_file::{VALID_UNTIL_FILE, ValidityFile};
 
 /// How often the wrapper repeats the kill of a command that does not end.
@@ -82,8 +83,9 @@ impl CommandTerm<'_> {
         let mut validity = Box::pin(self.leadership.validity().fuse());
         let Some(valid_until) = validity.next().await.flatten() else { return Ok(CommandEnd::Lost) };
         self.write_file(valid_until);
-        let Some(target) = self.start()? else { return Ok(CommandEnd::Lost) };
-        let end = self.supervise(target, valid_until, validity).await;
+        let gate = StartGate::new().context("cannot create the gate at which the command waits for its start")?;
+        let target = self.start(&gate)?;
+        let end = self.supervise(target, &gate, valid_until, validity).await;
         self.clear().await;
         end
     }
@@ -92,6 +94,7 @@ impl CommandTerm<'_> {
     async fn supervise(
         &mut self,
         target: SignalTarget,
+        gate: &StartGate,
         valid_until: Moment,
         mut validity: impl FusedStream<Item = Option<Moment>> + Unpin,
     ) -> anyhow::Result<CommandEnd> {
@@ -102,7 +105,8 @@ impl CommandTerm<'_> {
             stopping_since: None,
             signal_at: None,
         };
-        self.guardian.guard(target, bounds.lost_at());
+        anyhow::ensure!(self.guardian.guard(target, bounds.lost_at()), "the command does not start without a guardian");
+        let (mut waits, mut started) = (true, false);
         let mut lost = false;
         let mut killed = false;
         let status = loop {
@@ -130,6 +134,18 @@ impl CommandTerm<'_> {
             tokio::select! {
                 biased;
                 status = self.runner.children.exited() => break status?,
+                arrived = gate.arrived(target.pid()), if waits => {
+                    waits = false;
+                    if bounds.stopping_since.is_some() {
+                        // The process waits no longer, and ends.
+                    } else if self.leadership.is_leader() {
+                        self.let_go(arrived.context("the gate of the command is broken")?, target);
+                        started = true;
+                    } else {
+                        tracing::warn!(term = self.term.number, "the term ended before the command was started");
+                        bounds.valid_until = bounds.valid_until.min(self.runner.clock.now());
+                    }
+                }
                 Some(known) = validity.next() => {
                     bounds.valid_until = known.unwrap_or_else(|| bounds.valid_until.min(self.runner.clock.now()));
                     self.guardian.guard(target, bounds.lost_at());
@@ -151,16 +167,17 @@ impl CommandTerm<'_> {
         tracing::info!(%status, lost, "the command ended");
         Ok(match bounds.stopping_since {
             _ if lost => CommandEnd::Lost,
-            Some(_) => CommandEnd::Stopped(status),
+            // The process at the gate has no exit code of the command.
+            Some(_) => CommandEnd::Stopped(if started { status } else { Status::Code(0) }),
             None => CommandEnd::Exited(status),
         })
     }
 
-    /// Starts the command. Returns `None` if the term is already over.
-    fn start(&self) -> anyhow::Result<Option<SignalTarget>> {
+    /// Starts the process that becomes the command.
+    fn start(&self, gate: &StartGate) -> anyhow::Result<SignalTarget> {
         let Runner { config, children, file, .. } = self.runner;
         let mut command = Command::new("/proc/self/exe");
-        command.arg("wrapped").arg(getpid().as_raw_nonzero().to_string()).arg("--");
+        command.arg("wrapped").arg(getpid().as_raw_nonzero().to_string()).arg(gate.name()).arg("--");
         command.arg(&config.program).args(&config.arguments);
         command
             .env("LEADER_LEASE", self.leadership.lease())
@@ -168,21 +185,19 @@ impl CommandTerm<'_> {
             .env("LEADER_TERM", self.term.number.to_string())
             .env("LEADER_TOKEN", self.term.token.to_string())
             .env(VALID_UNTIL_FILE, file.path());
-        // This process may have been frozen since the term began. No later term begins while this work lasts. If this
-        // process leads now, it therefore leads in this term. Nothing must come between this check and the start.
-        if !self.leadership.is_leader() {
-            tracing::warn!(term = self.term.number, "the term ended before the command was started");
-            return Ok(None);
+        children.start_command(&mut command).context("cannot start the command")
+    }
+
+    /// Lets the command go. The caller has just checked that this process leads: no later term begins while this work
+    /// lasts, so it leads in this term. If it freezes after the check, the guardian kills the command in time.
+    fn let_go(&self, command: WaitingCommand, target: SignalTarget) {
+        // The process may have been killed meanwhile; its end follows.
+        let started = command.let_go();
+        let (pid, term, token) = (target.pid().as_raw_nonzero(), self.term.number, self.term.token);
+        match started {
+            Ok(()) => tracing::info!(pid, term, token, "started the command"),
+            Err(error) => tracing::warn!(pid, term, %error, "the command ended before it was started"),
         }
-        let target = children.start_command(&mut command).context("cannot start the command")?;
-        let (SignalTarget::Group(pid) | SignalTarget::Process(pid)) = target;
-        tracing::info!(
-            pid = pid.as_raw_nonzero(),
-            term = self.term.number,
-            token = self.term.token,
-            "started the command"
-        );
-        Ok(Some(target))
     }
 
     fn stop_command(&self, bounds: &mut Bounds, reason: &str) {

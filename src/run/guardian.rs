@@ -80,9 +80,10 @@ impl Guardian {
         Ok(Self { child, children: children.clone(), log, folder: folder.to_owned() })
     }
 
-    /// Makes the guardian kill `target` [`LATENESS`] after `moment`, unless it receives another message first.
-    pub(super) fn guard(&mut self, target: SignalTarget, moment: Moment) {
-        self.send(Message::Guard(target, moment.after(LATENESS)));
+    /// Makes the guardian kill `target` [`LATENESS`] after `moment`, unless it receives another message first. Returns
+    /// false if there is no guardian.
+    pub(super) fn guard(&mut self, target: SignalTarget, moment: Moment) -> bool {
+        self.send(Message::Guard(target, moment.after(LATENESS)))
     }
 
     /// Makes the guardian kill nothing until the next call of [`Self::guard`].
@@ -90,21 +91,23 @@ impl Guardian {
         self.send(Message::Free);
     }
 
-    fn send(&mut self, message: Message) {
+    /// Returns whether the message is in the pipe of a guardian, which reads it even if this process dies.
+    fn send(&mut self, message: Message) -> bool {
         let line = format!("{message}\n");
         if self.write(&line).is_ok() {
-            return;
+            return true;
         }
         let restarted = spawn(&self.children, &self.log, &self.folder).and_then(|child| {
             end(std::mem::replace(&mut self.child, child));
             self.write(&line)
         });
-        match restarted {
+        match &restarted {
             Ok(()) => tracing::warn!("the guardian was gone: started a new one"),
             Err(error) => {
                 tracing::error!(%error, "there is no guardian: if the wrapper freezes, nothing stops the command");
             }
         }
+        restarted.is_ok()
     }
 
     fn write(&mut self, line: &str) -> std::io::Result<()> {
@@ -176,7 +179,6 @@ pub fn guard(folder: &Path) -> ExitCode {
             && (!is_open || clock.now() >= moment)
         {
             kill(target, folder);
-            // Log only after the kill: the log may be a full pipe that nobody reads.
             tracing::error!(
                 reason = if is_open { "the wrapper is frozen" } else { "the wrapper is gone" },
                 "the guardian killed the command"
