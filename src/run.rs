@@ -45,13 +45,14 @@ pub use self::command_term::CommandConfig;
 use self::command_term::{CommandEnd, Runner};
 use self::guardian::Guardian;
 use self::restart::{Restart, RestartBackoff};
+use self::signals::StopSignals;
 use self::validity_file::ValidityFile;
 use crate::access::Access;
 use crate::candidacy::{Candidacy, Connection};
+use crate::ops::health::Health;
 use crate::ops::http::ListenAddress;
 use crate::ops::logging::ProcessLog;
 
-use crate::ops::health::Health;
 /// The exit code of a wrapper that ends because it lost its Lease. Shells, `sysexits.h` and container runtimes do not
 /// use this code.
 pub const LOST: u8 = 79;
@@ -63,6 +64,8 @@ pub struct Config {
     pub candidacy: Candidacy,
     /// The command.
     pub command: CommandConfig,
+    /// The signals that stop the wrapper, besides TERM and INT.
+    pub stop_on: StopSignals,
     /// When to stand again after the command has ended by itself.
     pub restart: Restart,
     /// Whether the loss of the Lease ends the wrapper.
@@ -81,12 +84,12 @@ struct Wrapper {
     exit_on_loss: bool,
     log: ProcessLog,
     runner: Runner,
+    health: Health,
     admin: Option<Admin>,
 }
 
 /// Why the wrapper no longer stands for the Lease.
 enum EndOfCandidacy {
-    health: Health,
     /// A signal stopped it. `Some` is the status of the command, if it was running.
     Stopped(Option<Status>),
     /// The Lease was lost, and `--exit-on-loss` is set.
@@ -103,11 +106,11 @@ enum EndOfCandidacy {
 /// # Errors
 /// Fails if the command or the wrapper cannot start, or if its elector dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
-    let Config { candidacy, command, restart, exit_on_loss, admin_address, log } = config;
+    let Config { candidacy, command, stop_on, restart, exit_on_loss, admin_address, log } = config;
     program::check(&command.program)?;
     let terminal = std::io::stdin().is_terminal();
     let children = Children::new(terminal)?;
-    let stop = signals::listen(&children, terminal)?;
+    let stop = signals::listen(&children, terminal, &stop_on, command.stop_signal)?;
     let file = ValidityFile::create()?;
     let health = Health::new();
     // A wrapper that cannot serve its admin address must not stand for the Lease.

@@ -16,7 +16,7 @@ use crate::ops::http::ListenAddress;
 use crate::ops::logging::ProcessLog;
 use crate::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
 use crate::run::restart::Restart;
-use crate::run::signals::stop_signal;
+use crate::run::signals::{StopSignals, stop_signal};
 use crate::run::{CommandConfig, Config};
 
 /// The end of `--help`.
@@ -37,7 +37,12 @@ pub struct RunFlags {
     /// The flags of the candidacy.
     #[command(flatten)]
     pub candidacy: CandidacyFlags,
-    /// The signal that stops the command: TERM, INT, QUIT, HUP, USR1, USR2, WINCH or KILL
+    /// The signals that stop the wrapper as TERM and INT do, by name or number, separated by commas; give the STOPSIGNAL
+    /// of the image, such as QUIT or RTMIN+3
+    #[arg(long, value_name = "SIGNALS", default_value = "", hide_default_value = true,
+        value_parser = value(StopSignals::read))]
+    pub stop_on: StopSignals,
+    /// The signal with which the wrapper stops the command, by name or number
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = value(stop_signal))]
     pub stop_signal: Signal,
     /// How long the command may take to stop before the wrapper kills it; the wrapper renews the Lease meanwhile
@@ -68,14 +73,14 @@ pub struct WrappedFlags {
     /// The process id of the wrapper
     #[arg(value_name = "PID")]
     pub parent: i32,
+    /// The gate at which to wait for the start
+    #[arg(value_name = "GATE")]
+    pub gate: String,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub command: Vec<OsString>,
 }
 
-    /// The gate at which to wait for the start
-    #[arg(value_name = "GATE")]
-    pub gate: String,
 /// The arguments of the guardian.
 #[derive(Args, Clone, Debug)]
 pub struct GuardianFlags {
@@ -87,8 +92,17 @@ pub struct GuardianFlags {
 impl RunFlags {
     /// The configuration; `None` after a mistake.
     pub fn read(self, log: ProcessLog, mistakes: &mut Mistakes) -> Option<Config> {
-        let Self { candidacy, stop_signal, stop_grace, lost_grace, restart, exit_on_loss, admin_address, command } =
-            self;
+        let Self {
+            candidacy,
+            stop_on,
+            stop_signal,
+            stop_grace,
+            lost_grace,
+            restart,
+            exit_on_loss,
+            admin_address,
+            command,
+        } = self;
         let candidacy = candidacy.read(mistakes);
         let mut command = command.into_iter();
         let program = command.next().filter(|program| !program.is_empty());
@@ -101,7 +115,7 @@ impl RunFlags {
         candidacy.timing = valid("", Durations { stop_grace: longest_stop, ..candidacy.timing.into() }, mistakes)?;
         let command =
             CommandConfig { program: program?, arguments: command.collect(), stop_signal, stop_grace, lost_grace };
-        Some(Config { candidacy, command, restart, exit_on_loss, admin_address, log })
+        Some(Config { candidacy, command, stop_on, restart, exit_on_loss, admin_address, log })
     }
 }
 
@@ -167,6 +181,8 @@ mod tests {
                 ("--lost-grace=4471ms -- true", "--lost-grace: 4.471s is longer than 4.47s"),
                 ("--renew-deadline=14.5s -- true", "--renew-deadline: 14.5s leaves no time to kill the command"),
                 ("--stop-signal=STOP -- true", "is not a stop signal"),
+                ("--stop-signal=RTMIN+3 -- true", "is a real-time signal"),
+                ("--stop-on=TERM,KILL -- true", "--stop-on"),
                 ("-- ", "COMMAND: is empty"),
             ],
             read,
