@@ -26,6 +26,8 @@ mod quickstart;
 #[cfg(target_os = "linux")]
 mod run;
 mod sidecar;
+#[cfg(target_os = "linux")]
+mod stalled;
 mod times;
 mod ui;
 

@@ -1,7 +1,7 @@
 //! `hustings sidecar`, as its program, a load balancer and a Service use it.
 
 mod answers;
-mod beside;
+pub(crate) mod beside;
 mod command_line;
 mod connected;
 mod freezing;

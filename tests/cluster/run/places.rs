@@ -9,7 +9,7 @@ use hustings_controlplane::{ControlPlane, shared};
 use serde_json::Value;
 
 use super::support::{
-    DIRECT, Wrapper, children, command, holder, in_namespaces, lives, number, shell, signal, time, worker,
+    DIRECT, Wrapper, children, command, holder, in_namespaces, lives, now, number, shell, signal, time, worker,
 };
 use crate::replica::{hustings, until};
 
@@ -130,26 +130,34 @@ fn wrapper_that_lists_processes_of_another_namespace_ends_with_a_hint() {
 }
 
 #[test]
-fn on_a_terminal_a_command_gets_the_stop_signal_if_only_the_wrapper_got_an_int() {
-    let mut terminal = Command::new("timeout");
-    terminal.args(["--signal=KILL", "60", "python3"]);
-    terminal.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/run/terminal.py"));
-    terminal.arg(hustings().get_program());
-    terminal.args(["run", "--lease=l", "--identity=a", "--leader-elect=false", "--"]).args(worker(&[]));
-    let mut terminal = terminal.stdout(Stdio::piped()).spawn().unwrap();
-    let (mut signals, mut log) = (Vec::new(), Vec::new());
-    for line in BufReader::new(terminal.stdout.take().unwrap()).lines().map_while(Result::ok) {
-        // The wrapper's log is on the same terminal.
-        let event: Value = serde_json::from_str(&line).unwrap_or_default();
-        match event["event"].as_str() {
-            Some("begins") => signal(parent(number(&event["pid"])), "INT"),
-            Some("received") => signals.push(event["signal"].clone()),
-            _ => {}
+fn on_a_terminal_a_command_gets_the_stop_signal_at_once_and_after_an_int_later() {
+    // Ctrl-C would have reached the command, too.
+    for (name, is_delayed) in [("INT", true), ("TERM", false)] {
+        let mut terminal = Command::new("timeout");
+        terminal.args(["--signal=KILL", "60", "python3"]);
+        terminal.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/run/terminal.py"));
+        terminal.arg(hustings().get_program());
+        terminal.args(["run", "--lease=l", "--identity=a", "--leader-elect=false", "--"]).args(worker(&[]));
+        let mut terminal = terminal.stdout(Stdio::piped()).spawn().unwrap();
+        let (mut sent, mut received, mut log) = (0.0, Vec::new(), Vec::new());
+        for line in BufReader::new(terminal.stdout.take().unwrap()).lines().map_while(Result::ok) {
+            // The wrapper's log is on the same terminal.
+            let event: Value = serde_json::from_str(&line).unwrap_or_default();
+            match event["event"].as_str() {
+                Some("begins") => {
+                    sent = now();
+                    signal(parent(number(&event["pid"])), name);
+                }
+                Some("received") => received.push((event["signal"].clone(), time(&event) - sent)),
+                _ => {}
+            }
+            log.push(line);
         }
-        log.push(line);
+        let [(received, after)] = &received[..] else { panic!("{name}: {log:?}") };
+        assert_eq!(received, "SIGTERM", "{name}");
+        assert_eq!(*after > 4.5, is_delayed, "{name}: {after} s: {log:?}");
+        assert_eq!(terminal.wait().unwrap().code(), Some(5), "{log:?}");
     }
-    assert_eq!(signals, ["SIGTERM"], "{log:?}");
-    assert_eq!(terminal.wait().unwrap().code(), Some(5), "{log:?}");
 }
 
 /// A wrapper on a terminal. Signals stand for the keys that a person presses there: see `terminal.py`.
