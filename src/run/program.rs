@@ -169,7 +169,8 @@ fn program_of_env<'a>(interpreter: &Path, argument: &'a [u8]) -> Option<&'a OsSt
         return None;
     }
     let argument = argument.strip_prefix(b"-S").unwrap_or(argument);
-    let word = argument.split(u8::is_ascii_whitespace).find(|word| !word.is_empty() && !word.contains(&b'='))?;
+    let mut words = argument.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let word = words.find(|word| word.starts_with(b"-") || !word.contains(&b'='))?;
     // What follows another option of `env` is not known here.
     (!word.starts_with(b"-")).then(|| OsStr::from_bytes(word))
 }

@@ -180,7 +180,7 @@ mod tests {
         // Each pause is longer than the silence that counts, and shorter than the term without a renewal.
         for _ in 0..20 {
             heartbeat.beat();
-            sleep(Duration::from_secs(9)).await;
+            sleep(Duration::from_secs(7)).await;
         }
         assert_eq!(leadership.term(), Some(term));
     }

@@ -56,14 +56,15 @@ impl Asking {
         answer
     }
 
-    /// Waits for a heartbeat of the work, for half of the time that the request has.
+    /// Waits for a heartbeat of the work, for nearly all of the time that the request has: a beat just before the end
+    /// leaves enough for a request to a healthy server.
     async fn supervise(&self, request: &Request) -> Result<(), Failure> {
         let Some(supervision) = &self.supervision else { return Ok(()) };
         let permitted = async {
             supervision.permits(request).await;
             Ok(())
         };
-        let permitted = within(&*self.clock, self.timeout / 2, permitted).await;
+        let permitted = within(&*self.clock, self.timeout.saturating_mul(9) / 10, permitted).await;
         permitted.map_err(|_| Failure::NoHeartbeat(supervision.silence()))
     }
 
