@@ -13,7 +13,7 @@ use crate::cli::{
 };
 use crate::cluster::Stopped;
 use crate::hint::Hinted;
-use crate::ops::logging::{ProcessLog, print_last};
+use crate::ops::logging::{ProcessLog, print_last, report_panic};
 use crate::program::Program;
 use crate::terminal::{print, visible};
 use crate::{acts, campaign, check, completion, controller, copy_binary, explain, history, rollout, sidecar, status};
@@ -120,9 +120,8 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
 
 /// Makes a panic of any thread end the process. Otherwise a process whose task has died could live on and do nothing.
 fn end_on_panic() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        report(panic);
+    std::panic::set_hook(Box::new(|panic| {
+        report_panic(panic);
         std::process::exit(PANICKED);
     }));
 }

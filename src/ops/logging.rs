@@ -8,7 +8,7 @@ mod queue;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 
 use tracing_subscriber::EnvFilter;
@@ -96,8 +96,8 @@ impl ProcessLog {
         };
         let writer = queue.clone();
         if self.subscribe(move || writer.clone()) {
-            let panics = queue.clone();
-            std::panic::set_hook(Box::new(move |panic| log_panic(&panics, panic)));
+            // A process installs one log.
+            let _ = INSTALLED.set(queue.clone());
         }
         InstalledLog(Some(queue))
     }
@@ -116,6 +116,9 @@ impl ProcessLog {
         }
     }
 }
+
+/// The queue of the installed log.
+static INSTALLED: OnceLock<LogQueue> = OnceLock::new();
 
 /// The log of this process, once it is installed.
 #[must_use = "the last lines are written when this value is dropped"]
@@ -146,18 +149,21 @@ fn report_loss(lines: u64) {
     tracing::warn!(lines, "log lines were lost: nobody read standard error, or writing to it failed");
 }
 
-/// Logs a panic. The hook of the standard library would wait for the reader of standard error.
-fn log_panic(queue: &LogQueue, panic: &PanicHookInfo<'_>) {
+/// Reports a panic with which this process ends. The hook of the standard library would wait for the reader of standard
+/// error; this one waits a second at most.
+pub fn report_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let thread = thread.name().unwrap_or("<unnamed>");
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| format!("\n{backtrace}"));
     let backtrace = backtrace.unwrap_or_default();
-    if tracing::enabled!(tracing::Level::ERROR) {
-        tracing::error!(thread, "{panic}{backtrace}");
-    } else {
+    match INSTALLED.get() {
+        Some(queue) if tracing::enabled!(tracing::Level::ERROR) => {
+            tracing::error!(thread, "{panic}{backtrace}");
+            queue.flush(FLUSH_LIMIT);
+        }
         // A panic is a bug, which no level of the log hides.
-        queue.push(format!("thread {thread} {panic}{backtrace}\n").as_bytes());
+        _ => print_last(format!("thread {thread} {panic}{backtrace}")),
     }
 }
 
