@@ -12,6 +12,7 @@ mod node {
     mod ends;
     mod kinds;
     mod objects;
+    mod scales;
     pub(crate) mod stage;
     mod steps;
     mod tokens;

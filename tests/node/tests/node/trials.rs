@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use tokio::runtime::Runtime;
 
-use super::{campaign, disturbances, ends, kinds, tokens};
+use super::{campaign, disturbances, ends, kinds, scales, tokens};
 
 /// Every test here, the longest first.
 pub(crate) fn all() -> Vec<Trial> {
@@ -20,6 +20,9 @@ pub(crate) fn all() -> Vec<Trial> {
         disturbances::drain_moves_the_lease_and_respects_the_budget,
         disturbances::drain_ends_and_each_leader_hands_over,
         disturbances::restarted_kubelet_and_containerd_cost_no_holder_its_lease,
+        scales::controllers_scaled_to_zero_cost_no_holder_its_lease_and_elect_again_when_scaled_up,
+        scales::workload_scaled_to_zero_releases_its_lease_and_leads_at_once_when_scaled_up,
+        scales::workload_killed_by_scaling_to_zero_leaves_no_candidates_and_leads_again,
         ends::killed_leader_is_proven_dead_long_before_its_lease_ends,
         ends::force_deleted_leader_is_followed,
         ends::oldest_version_leads_throughout_a_rolling_update,
