@@ -1,5 +1,5 @@
-//! The users as which Kubernetes' own components call the API server. The roles built into the server give them the
-//! rights that they need.
+//! The users as which components call the API server. The roles built into the server give those of Kubernetes the rights
+//! that they need.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::ControlPlane;
 /// The name of the node of a control plane.
 pub const NODE: &str = "node1";
 
-/// A component of Kubernetes.
+/// A component with a user of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     /// The controllers of Kubernetes.
@@ -21,10 +21,13 @@ pub enum User {
     KubeProxy,
     /// The kubelet of the node.
     Kubelet,
+    /// The controllers of Hustings in static pods, which have no ServiceAccount.
+    StaticController,
 }
 
 impl User {
-    const ALL: [Self; 4] = [Self::KubeControllerManager, Self::KubeScheduler, Self::KubeProxy, Self::Kubelet];
+    const ALL: [Self; 5] =
+        [Self::KubeControllerManager, Self::KubeScheduler, Self::KubeProxy, Self::Kubelet, Self::StaticController];
 
     const fn name(self) -> &'static str {
         match self {
@@ -32,6 +35,7 @@ impl User {
             Self::KubeScheduler => "kube-scheduler",
             Self::KubeProxy => "kube-proxy",
             Self::Kubelet => "kubelet",
+            Self::StaticController => "hustings-controller",
         }
     }
 
@@ -46,6 +50,7 @@ pub(crate) fn tokens(admin_token: &str) -> String {
         let (token, name) = (user.token(admin_token), user.name());
         match user {
             User::Kubelet => format!("{token},system:node:{NODE},{name},system:nodes\n"),
+            User::StaticController => format!("{token},{name},{name}\n"),
             _ => format!("{token},system:{name},{name}\n"),
         }
     };

@@ -13,13 +13,16 @@ use crate::images::PAUSE;
 /// The socket of containerd, inside.
 pub(crate) const CONTAINERD: &str = "/run/containerd/containerd.sock";
 
+/// The folder of the manifests of static pods, in that of the run.
+pub(crate) const MANIFESTS: &str = "manifests";
+
 /// The addresses of pods.
 const PODS: &str = "10.66.1.0/24";
 
 /// Writes all files into a folder. `programs` is where containerd's are, and `cgroup` is for all containers.
 pub(crate) fn write(folder: &Path, programs: &Path, cgroup: &str, proxy_kubeconfig: &Path) -> Result<()> {
     let network = folder.join("network");
-    let manifests = folder.join("manifests");
+    let manifests = folder.join(MANIFESTS);
     for folder in [&network, &manifests] {
         fs::create_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }

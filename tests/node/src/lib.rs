@@ -14,5 +14,5 @@ mod policies;
 mod reports;
 
 pub use images::{Images, WORKER};
-pub use node::{Missing, Node};
+pub use node::{Components, Missing, Node};
 pub use reports::{Interval, Reports, since_start};

@@ -10,7 +10,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use hustings_controlplane::{ControlPlane, NODE, NODE_ADDRESS, Namespaces, Process, Tool, Tools, User, within};
+use hustings_controlplane::{
+    ControlPlane, NODE, NODE_ADDRESS, Namespaces, NativeElection, Process, Tool, Tools, User, within,
+};
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node as KubernetesNode, ServiceAccount},
@@ -18,7 +20,7 @@ use k8s_openapi::api::{
 use kube::Api;
 
 use crate::{
-    configuration::{self, CONTAINERD},
+    configuration::{self, CONTAINERD, MANIFESTS},
     images::Images,
     reports::Reports,
 };
@@ -44,12 +46,22 @@ pub struct Node {
     // Fields drop in this order.
     kubelet: Process,
     _proxy: Process,
-    _scheduler: Process,
-    _controller_manager: Process,
+    scheduler: Process,
+    controller_manager: Process,
     containerd: Process,
     ctr: PathBuf,
     reports: Reports,
     plane: ControlPlane,
+}
+
+/// How the kube-controller-manager and the kube-scheduler of a node lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Components {
+    /// Each is the only one, and works from its start.
+    Alone,
+    /// Each is a native candidate, and works once a controller has elected it. The gate is off, so that the API server has no
+    /// such controller.
+    Elected,
 }
 
 /// Why this machine cannot run a node.
@@ -89,6 +101,13 @@ impl Node {
     /// Builds the programs if they are missing, starts the control plane and the node, and waits until pods
     /// can run.
     pub async fn start(images: Images) -> Result<Self> {
+        let node = Self::start_with(images, Components::Alone).await?;
+        node.wait_ready().await?;
+        Ok(node)
+    }
+
+    /// The same with components that lead in this way, but does not wait until pods can run.
+    pub async fn start_with(images: Images, components: Components) -> Result<Self> {
         let programs = tokio::task::spawn_blocking(|| {
             let tools = Tools::from_env();
             for tool in
@@ -101,7 +120,12 @@ impl Node {
         })
         .await??;
         let [containerd, ctr, kubelet, proxy] = programs.as_slice() else { unreachable!("four were asked for") };
-        let plane = ControlPlane::builder().namespaces().audit(true).start().await?;
+        let (native_election, leading) = match components {
+            Components::Alone => (NativeElection::Off, "--leader-elect=false"),
+            Components::Elected => (NativeElection::Served, "--feature-gates=CoordinatedLeaderElection=true"),
+        };
+        let builder = ControlPlane::builder().namespaces().audit(true).native_election(native_election);
+        let plane = builder.start().await?;
         let namespaces = plane.namespaces().context("the control plane has no namespaces")?;
         let folder = plane.folder();
         let programs = containerd.parent().context("containerd is in no folder")?;
@@ -116,13 +140,13 @@ impl Node {
         command.arg("--service-account-private-key-file").arg(folder.join("sa.key"));
         command.arg("--root-ca-file").arg(folder.join("ca.crt"));
         command.arg("--flex-volume-plugin-dir").arg(folder.join("data/volume-plugins"));
-        command.args(["--leader-elect=false", "--secure-port=0", "--use-service-account-credentials"]);
+        command.args([leading, "--secure-port=0", "--use-service-account-credentials"]);
         command.args(["--kube-api-qps=500", "--kube-api-burst=1000", "--node-monitor-grace-period=25s"]);
         let controller_manager = plane.spawn("kube-controller-manager", command)?;
 
         let mut command = Command::new(plane.tool(Tool::KubeScheduler).await?);
         command.arg("--kubeconfig").arg(plane.kubeconfig_of(User::KubeScheduler)?);
-        command.args(["--leader-elect=false", "--secure-port=0"]);
+        command.args([leading, "--secure-port=0"]);
         let scheduler = plane.spawn("kube-scheduler", command)?;
 
         let mut command = namespaces.inside(proxy);
@@ -140,18 +164,16 @@ impl Node {
         command.args([format!("--hostname-override={NODE}"), format!("--node-ip={NODE_ADDRESS}")]);
         let kubelet = plane.spawn("kubelet", command)?;
 
-        let node = Self {
+        Ok(Self {
             kubelet,
             _proxy: proxy,
-            _scheduler: scheduler,
-            _controller_manager: controller_manager,
+            scheduler,
+            controller_manager,
             containerd,
             ctr: ctr.clone(),
             reports: Reports::start(namespaces)?,
             plane,
-        };
-        node.wait_ready().await?;
-        Ok(node)
+        })
     }
 
     /// The control plane, with its clients, kubectl and Helm.
@@ -162,6 +184,21 @@ impl Node {
     /// What hears the workers.
     pub fn reports(&self) -> &Reports {
         &self.reports
+    }
+
+    /// The kube-controller-manager.
+    pub fn controller_manager(&self) -> &Process {
+        &self.controller_manager
+    }
+
+    /// The kube-scheduler.
+    pub fn scheduler(&self) -> &Process {
+        &self.scheduler
+    }
+
+    /// The folder from which the kubelet runs static pods.
+    pub fn manifests(&self) -> PathBuf {
+        self.plane.folder().join(MANIFESTS)
     }
 
     /// The kubelet. It is killed, not stopped: see [`Namespaces::inside`].

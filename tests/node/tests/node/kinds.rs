@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     objects::create,
-    stage::{Group, LEASE},
+    stage::{Group, LEASE, Stage},
     workload::{PROGRAM, SIDECAR, Way, container, deploy, deploy_stateful, template},
 };
 
@@ -121,7 +121,7 @@ pub(crate) async fn static_pod_takes_its_lease_back_after_a_kill() {
             "volumes": [{"name": "folder", "hostPath": {"path": folder}}],
         },
     });
-    let manifest = plane.folder().join("manifests/static.json");
+    let manifest = Stage::shared().node.manifests().join("static.json");
     fs::write(&manifest, pod.to_string()).unwrap();
     let leader = group.leader().await;
     assert_eq!(leader.replica, format!("worker-{NODE}"));
