@@ -76,6 +76,12 @@ fn static_pod_needs_no_object_of_the_api_and_has_flags_of_the_controller() {
     for variable in container["env"].as_array().unwrap() {
         assert!(variable["valueFrom"]["fieldRef"].is_object(), "{variable}");
     }
+    let folder = &container["volumeMounts"][0]["mountPath"];
+    let kubeconfig: Value = serde_yaml::from_str(&read("deploy/static-pod/kubeconfig")).unwrap();
+    let (cluster, user) = (&kubeconfig["clusters"][0]["cluster"], &kubeconfig["users"][0]["user"]);
+    for file in [&cluster["certificate-authority"], &user["client-certificate"], &user["client-key"]] {
+        assert!(file.as_str().unwrap().starts_with(folder.as_str().unwrap()), "{file} is not in the Pod");
+    }
     let arguments = container["args"].as_array().unwrap().iter();
     let arguments = arguments.map(|argument| argument.as_str().unwrap().replace("$(POD_NAMESPACE)", SYSTEM).into());
     let config = controller_config(arguments.collect(), &BTreeMap::new()).unwrap();
