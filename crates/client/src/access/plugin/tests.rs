@@ -59,7 +59,7 @@ fn plugin(command: &Path) -> Arc<Plugin> {
 
 /// A command that prints a credential.
 fn prints(status: &str) -> String {
-    format!(r#"echo '{{"apiVersion":"{API_VERSION}","kind":"ExecCredential","status":{status}}}'"#)
+    format!(r#"printf '%s' '{{"apiVersion":"{API_VERSION}","kind":"ExecCredential","status":{status}}}'"#)
 }
 
 fn token(issued: &Issued) -> &str {
