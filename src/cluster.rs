@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use hustings_client::access::{client, prepare};
+use hustings_client::access::prepare;
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
-use hustings_client::store::{lacks_candidates, lease_client, limit_silence};
+use hustings_client::store::{lacks_candidates, lease_client, reading_client};
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Config, Resource};
@@ -30,7 +30,7 @@ const NAMES: u32 = 500;
 /// The client and the namespace of one process.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The configuration for further clients, with kube's hidden retries turned off.
+    /// The configuration for further clients.
     pub config: Config,
     /// The client for all requests. It never retries on its own. It ends a request after 65 s of silence. Most commands
     /// limit a request further with [`limited`].
@@ -61,7 +61,6 @@ impl Cluster {
     ) -> anyhow::Result<Self> {
         let mut config = access.load(command)?;
         let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        config.default_retry = false;
         let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
         config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent)?));
         let refused = |error: anyhow::Error, config: &Config| {
@@ -90,9 +89,7 @@ impl Cluster {
     /// # Errors
     /// Fails if the configuration cannot be used.
     pub fn for_reading(mut self) -> anyhow::Result<Self> {
-        self.config.default_retry = true;
-        limit_silence(&mut self.config);
-        self.leases = client(self.config.clone())
+        self.leases = reading_client(self.config.clone())
             .map_err(api_error)
             .context("cannot create a client from the cluster configuration")?;
         Ok(self)
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_client_for_reading_retries_by_itself() {
+    async fn the_namespace_of_the_context_is_used() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let kubeconfig = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -304,11 +301,7 @@ mod tests {
         std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
         let kubeconfig = file.path().to_str().unwrap().to_owned();
         let access = Access { kubeconfig: Some(kubeconfig), ..Access::default() };
-        let cluster = Cluster::connect(&access, "status").await.unwrap();
-        assert_eq!((cluster.config.default_retry, &*cluster.namespace), (false, "shop"));
-        let cluster = cluster.for_reading().unwrap();
-        assert!(cluster.config.default_retry);
-        assert_eq!(cluster.config.read_timeout, Some(Duration::from_secs(65)), "no request waits for ever");
+        assert_eq!(Cluster::connect(&access, "status").await.unwrap().namespace, "shop");
     }
 
     #[tokio::test]

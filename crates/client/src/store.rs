@@ -23,4 +23,4 @@ pub use crate::watch::{Pauses, paced, watch_config};
 pub use contract::{Answer, Store, Versions, candidate_of, lease_of, reply_of};
 pub use failure::{Failure, FailureCause};
 pub use hustings_core::model::{CandidatePatch, Nomination, Object, Pod, ReferenceStore, Request};
-pub use kubernetes::{Kubernetes, is_missing, lacks_candidates, lease_client, limit_silence};
+pub use kubernetes::{Kubernetes, is_missing, lacks_candidates, lease_client, reading_client};

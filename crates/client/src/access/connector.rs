@@ -14,18 +14,19 @@ use http::{HeaderValue, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, ResolveServerName};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use kube::Config;
 use percent_encoding::percent_decode_str;
 use tower::{BoxError, Service};
 
 use super::AccessError;
 use super::tls::Tls;
+use crate::store::connections::AddressConnector;
 
 /// Makes connections with the current certificates.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    tcp: HttpConnector,
+    tcp: AddressConnector,
     tls: Arc<Tls>,
     proxy: Option<Proxy>,
 }
@@ -56,7 +57,7 @@ trait Io: Read + Write + Connection + Send {}
 impl<T: Read + Write + Connection + Send> Io for T {}
 
 impl Connector {
-    pub(crate) fn new(config: &Config, tcp: HttpConnector, tls: Arc<Tls>) -> Result<Self, AccessError> {
+    pub(crate) fn new(config: &Config, tcp: AddressConnector, tls: Arc<Tls>) -> Result<Self, AccessError> {
         Ok(Self { tcp, tls, proxy: config.proxy_url.as_ref().map(Proxy::new).transpose()? })
     }
 

@@ -19,12 +19,13 @@
 //!
 //! So a server that answers no request need not restart all watches as well.
 
+mod addresses;
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -37,7 +38,7 @@ use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::{Connect, Connection};
 use hyper_util::rt::TokioExecutor;
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
@@ -47,38 +48,25 @@ use tokio::time::Instant;
 use tower::retry::RetryLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
+pub(crate) use self::addresses::AddressConnector;
+use self::addresses::Addresses;
 use crate::access::{self, Authorized, Parts, ReplaceConnections};
 
-/// How long a connection may be idle before the kernel probes the other end. With the next two constants, this detects
-/// a dead peer after 25 s if there is nothing to send, as on a watch.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-
-/// The interval of the probes.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-
-/// The maximum number of probes.
-const KEEPALIVE_RETRIES: u32 = 3;
-
-/// How long sent data may go without the other kernel's acknowledgement.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
-
 /// Returns a client that replaces its connections as described above.
-pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
+pub(crate) fn client(config: Config) -> Result<Client, kube::Error> {
+    client_by(AddressConnector::new(), config)
+}
+
+/// Returns such a client whose TCP connections, to the server or to its proxy, come from `tcp`.
+fn client_by(tcp: AddressConnector, mut config: Config) -> Result<Client, kube::Error> {
     let user_agent = take_user_agent(&mut config);
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(KEEPALIVE));
-    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
-    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-    #[cfg(target_os = "linux")]
-    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    let addresses = tcp.addresses();
     let Parts { connector, credentials } = access::parts(&config, tcp)?;
     if let Some(value) = connector.proxy_authorization(&config.cluster_url) {
         config.headers.push((PROXY_AUTHORIZATION, value));
     }
     let connector = bounded(TimeoutConnector::new(connector), &config);
-    let connections = Authorized::new(Connections::new(connector, user_agent), credentials);
+    let connections = Authorized::new(Connections::new(connector, user_agent, addresses), credentials);
     let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -107,7 +95,7 @@ where
     ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .map_err(BoxError::from)
-        .service(Connections::new(connector, user_agent()))
+        .service(Connections::new(connector, user_agent(), Arc::default()))
 }
 
 /// Limits how long connecting may take, and how long a connection may be silent.
@@ -178,6 +166,8 @@ struct ServerRoute {
     /// Wakes the watches when `silent_since` changes. It wakes them in the order in which they wait, so that a
     /// simulated world is repeatable. A `tokio::sync::watch` channel wakes them in random order.
     changed: Notify,
+    /// The addresses of the server, or of its proxy.
+    addresses: Arc<Addresses>,
 }
 
 #[derive(Default)]
@@ -210,8 +200,8 @@ type Data = <Incoming as HttpBody>::Data;
 type Frames = BoxStream<'static, Result<Frame<Data>, hyper::Error>>;
 
 impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
-    fn new(connector: C, user_agent: HeaderValue) -> Self {
-        let route = ServerRoute { state: Mutex::default(), changed: Notify::new() };
+    fn new(connector: C, user_agent: HeaderValue, addresses: Arc<Addresses>) -> Self {
+        let route = ServerRoute { state: Mutex::default(), changed: Notify::new(), addresses };
         let pool = Pool { generation: 0, client: http_client(&connector) };
         Self { connector, user_agent, pool: Arc::new(Mutex::new(pool)), route: Arc::new(route) }
     }
@@ -249,6 +239,9 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
             let answer = client.request(request).await.inspect_err(|error| {
                 // A failure to connect proves nothing about the existing connections.
                 pending.is_over = error.is_connect();
+                if pending.is_over {
+                    route.addresses.distrust_latest();
+                }
             })?;
             pending.answered();
             pending.is_over = is_watch || answer.body().is_end_stream();
@@ -297,6 +290,7 @@ impl Drop for UnansweredRequest {
             tracing::debug!("a request went without an answer: the next one uses a new connection");
             state.generation += 1;
             state.replaced_for = Some(self.sent);
+            self.route.addresses.distrust_latest();
         }
     }
 }

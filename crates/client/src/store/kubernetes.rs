@@ -49,11 +49,12 @@ const LONGEST_EXCERPT: usize = 100;
 /// Hustings also gives each single request a deadline. Lists and watches have none: they end when their connection has
 /// been silent for longer than a watch lasts.
 ///
-/// After a request without an answer, the next one uses a new connection. This does not hold behind a proxy
-/// (`Config::proxy_url`), which also needs kube's feature `http-proxy` or `socks5`.
+/// After a request without an answer, the next one uses a new connection. If the name of the server has several
+/// addresses, a dead one does not delay a connection to the others by more than a quarter of a second. Both also hold
+/// behind a proxy (`Config::proxy_url`).
 ///
 /// # Errors
-/// Fails if the configuration cannot be used, for example because of a proxy whose feature is not enabled.
+/// Fails if the configuration cannot be used, for example because of a proxy whose scheme is not supported.
 pub fn lease_client(config: Config) -> Result<Client, kube::Error> {
     connections::client(lease_config(config))
 }
@@ -62,16 +63,21 @@ pub fn lease_client(config: Config) -> Result<Client, kube::Error> {
 pub(crate) fn lease_config(mut config: Config) -> Config {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    limit_silence(&mut config);
-    config
-}
-
-/// Makes each connection of a client end after 65 s of silence, which is longer than a watch lasts. A watch that gets no
-/// answer would otherwise last for ever.
-pub const fn limit_silence(config: &mut Config) {
     config.read_timeout = Some(LONGEST_SILENCE);
     // Otherwise the idle time of a pooled connection would count against the next answer.
     config.reset_reader_on_write = true;
+    config
+}
+
+/// Returns a client for programs that only read. Like a [`lease_client`], except that it repeats a request that the
+/// server was too busy to answer, or could not answer yet.
+///
+/// # Errors
+/// Fails if the configuration cannot be used, for example because of a proxy whose scheme is not supported.
+pub fn reading_client(config: Config) -> Result<Client, kube::Error> {
+    let mut config = lease_config(config);
+    config.default_retry = true;
+    connections::client(config)
 }
 
 /// Leases and candidates in Kubernetes. Clones share everything.

@@ -3,14 +3,17 @@
 mod server;
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::future::join_all;
+use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use self::server::{Server, serve};
+use super::addresses::{KEEPALIVE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, UNACKNOWLEDGED};
 use super::*;
-use crate::store::kubernetes::lease_client;
+use crate::store::kubernetes::{lease_client, lease_config, reading_client};
 
 /// The limit for a request that is answered.
 const LONG: Duration = Duration::from_secs(30);
@@ -228,17 +231,51 @@ async fn a_server_with_tls_is_reached() {
 async fn no_request_bypasses_a_proxy() {
     let (server, mut config) = serve().await;
     config.proxy_url = Some("http://127.0.0.1:1".parse().unwrap());
-    // Without kube's feature for proxies, there is no client at all.
-    if let Ok(client) = super::client(config) {
-        let request = client.request_text(Request::get("/").body(Vec::new()).unwrap());
-        assert!(timeout(LONG, request).await.expect("no proxy listens").is_err());
-    }
+    let client = super::client(config).unwrap();
+    let request = client.request_text(Request::get("/").body(Vec::new()).unwrap());
+    assert!(timeout(LONG, request).await.expect("no proxy listens").is_err());
     assert_eq!(server.connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
+async fn only_a_client_for_reading_repeats_a_request_by_itself() {
+    let (server, config) = serve().await;
+    server.busy.store(3, Ordering::SeqCst);
+    let busy = || Request::get("/busy").body(Vec::new()).unwrap();
+    let rejected = lease_client(config.clone()).unwrap().request_text(busy()).await;
+    assert!(rejected.is_err(), "{rejected:?}");
+    assert_eq!(server.busy.load(Ordering::SeqCst), 2);
+    get(&reading_client(config).unwrap(), "/busy").await;
+    assert_eq!(server.busy.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_server_or_a_proxy_with_an_address_that_accepts_connections_and_answers_nothing_is_reached() {
+    let (server, config) = serve().await;
+    let port = config.cluster_url.port_u16().unwrap();
+    // The kernel accepts connections for a program that is frozen.
+    let _frozen = std::net::TcpListener::bind(("127.0.0.2", port)).unwrap();
+    let named = format!("http://api.example:{port}").parse::<Uri>().unwrap();
+    let mut through_proxy = config.clone();
+    through_proxy.proxy_url = Some(named.clone());
+    let mut direct = config;
+    direct.cluster_url = named;
+    for config in [direct, through_proxy] {
+        let mut connector = AddressConnector::new();
+        connector.resolver = Arc::new(|_| {
+            let addresses = ["127.0.0.2:0", "127.0.0.1:0"].map(|address| address.parse().unwrap());
+            async move { Ok(addresses.to_vec()) }.boxed()
+        });
+        let client = client_by(connector, lease_config(config)).unwrap();
+        get_in_vain(&client, "/").await;
+        join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 2 * IDLE);
+}
+
+#[tokio::test]
 async fn a_failure_to_connect_does_not_replace_the_pool() {
-    let mut connections = Connections::new(HttpConnector::new(), user_agent());
+    let mut connections = Connections::new(HttpConnector::new(), user_agent(), Arc::default());
     // No program listens on this port.
     let request = Request::get("http://127.0.0.1:1/").body(Body::empty()).unwrap();
     let failed = connections.call(request).await.err();
@@ -248,7 +285,7 @@ async fn a_failure_to_connect_does_not_replace_the_pool() {
 
 #[tokio::test]
 async fn only_an_answer_on_a_connection_of_the_current_pool_ends_silent_watches() {
-    let connections = Connections::new(HttpConnector::new(), user_agent());
+    let connections = Connections::new(HttpConnector::new(), user_agent(), Arc::default());
     let route = &connections.route;
     let pending = |generation| UnansweredRequest {
         route: Arc::clone(route),

@@ -294,12 +294,6 @@ fn only_a_write_that_the_gate_sent_has_an_unknown_outcome() {
     }
 }
 
-/// kube retries only behind a proxy; other clients have no layer for retries.
-#[test]
-fn a_lease_client_never_repeats_a_request() {
-    assert!(!lease_config(Config::new(Uri::from_static("http://server"))).default_retry);
-}
-
 #[test]
 fn a_request_about_a_native_candidate_goes_to_its_api_in_the_served_version() {
     let candidate = CandidateKey::native("host_1f");

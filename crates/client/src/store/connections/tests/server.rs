@@ -21,6 +21,8 @@ pub(super) struct Server {
     /// The number of ignored requests.
     pub(super) ignored: AtomicUsize,
     pub(super) user_agents: Mutex<Vec<String>>,
+    /// How many of the next requests for `/busy` the server rejects.
+    pub(super) busy: AtomicUsize,
     /// The server answers this many requests for `/together` at a time, so each needs a connection of its own.
     pub(super) together: Barrier,
     /// The number of events. Each one is sent on every watch.
@@ -37,6 +39,7 @@ pub(super) async fn serve() -> (Arc<Server>, Config) {
         open: AtomicUsize::new(0),
         ignored: AtomicUsize::new(0),
         user_agents: Mutex::default(),
+        busy: AtomicUsize::new(0),
         together: Barrier::new(IDLE),
         events: watch::Sender::new(0),
     });
@@ -67,6 +70,10 @@ impl Server {
                 }
                 continue;
             }
+            if head.starts_with("CONNECT ") {
+                write(&stream, b"HTTP/1.1 200 OK\r\n\r\n").await;
+                continue;
+            }
             let agent = head.lines().find_map(|line| line.strip_prefix("user-agent: ")).unwrap_or_default();
             self.user_agents.lock().unwrap().push(agent.to_owned());
             if head.starts_with("GET /hang") {
@@ -85,6 +92,12 @@ impl Server {
             }
             if head.starts_with("GET /empty") {
                 write(&stream, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                continue;
+            }
+            if head.starts_with("GET /busy")
+                && self.busy.try_update(Ordering::SeqCst, Ordering::SeqCst, |busy| busy.checked_sub(1)).is_ok()
+            {
+                write(&stream, b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n").await;
                 continue;
             }
             if head.starts_with("GET /chunked") {
