@@ -1,6 +1,5 @@
 //! The builder of an elector. `build` validates every setting, so that no invalid setting can end the campaign later.
 
-use std::env;
 use std::sync::Arc;
 
 use hustings_core::elector::{Durations, FailOpen};
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, SystemClock};
 use crate::elector::campaign::Elector;
 use crate::elector::heartbeat::Heartbeat;
-use crate::elector::host::host_name;
+use crate::elector::host::{host_name, variable};
 use crate::elector::keys::Key;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -257,8 +256,10 @@ impl<M> ElectorBuilder<M> {
 
     /// Sets the pod that owns the candidate, so that Kubernetes deletes the candidate with its pod.
     ///
-    /// Default: the environment variables `POD_NAME` and `POD_UID`, if both are set. They are ignored if
-    /// `POD_NAMESPACE` is not the namespace of the Lease: Kubernetes treats an owner in another namespace as deleted.
+    /// Default: the environment variables `POD_NAME` and `POD_UID`, if both are set. They are ignored if the pod is not
+    /// in the namespace of the Lease: Kubernetes treats an owner in another namespace as deleted. `POD_NAMESPACE` names
+    /// the namespace of the pod; without it, the files of the service account do. Without those, it is the namespace of
+    /// the Lease.
     /// The UID must be this pod's own, because it distinguishes processes with the same identity, wherever they run.
     ///
     /// A static pod owns no candidate, because the API server does not know the UID that the kubelet gave it. The
@@ -333,7 +334,7 @@ impl<M> ElectorBuilder<M> {
         M: Mode,
     {
         self.settings.host_name = host_name();
-        self.build_in(|name| env::var(name).ok())
+        self.build_in(variable)
     }
 
     /// An empty environment variable counts as missing.

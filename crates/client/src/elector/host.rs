@@ -1,4 +1,6 @@
-//! The name of the machine or container that this process runs on.
+//! The machine or container that this process runs on: its name, and what its environment says about its pod.
+
+use std::{env, fs};
 
 use rustix::system::uname;
 
@@ -8,6 +10,24 @@ use crate::api::names::is_dns_subdomain;
 /// the name is usable. An elector without another identity uses this name.
 pub fn host_name() -> Option<String> {
     dns_subdomain(&uname().nodename().to_string_lossy())
+}
+
+/// The environment variable of the pod's namespace.
+pub(super) const POD_NAMESPACE: &str = "POD_NAMESPACE";
+
+/// The namespace of the pod, among the files of its service account.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Returns an environment variable. An empty one counts as missing.
+pub(super) fn variable(name: &str) -> Option<String> {
+    variable_or_file(env::var(name).ok(), name, NAMESPACE_FILE)
+}
+
+/// The value of a variable; without one, the namespace in this file.
+fn variable_or_file(value: Option<String>, name: &str, namespace_file: &str) -> Option<String> {
+    let of_file = || fs::read_to_string(namespace_file).ok().filter(|_| name == POD_NAMESPACE);
+    let value = value.filter(|value| !value.is_empty()).or_else(of_file)?;
+    Some(value.trim_end_matches('\n').to_owned()).filter(|value| !value.is_empty())
 }
 
 fn dns_subdomain(name: &str) -> Option<String> {
@@ -35,6 +55,26 @@ mod tests {
         ] {
             assert_eq!(dns_subdomain(name).as_deref(), expected, "{name:?}");
         }
+    }
+
+    #[test]
+    fn the_namespace_of_the_pod_comes_from_its_variable_or_else_from_its_service_account() {
+        let file = env::temp_dir().join(format!("hustings-namespace-{}", std::process::id()));
+        fs::write(&file, "shop\n").unwrap();
+        let file = file.to_str().unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        for (value, name, file, expected) in [
+            (text("own"), POD_NAMESPACE, file, text("own")),
+            (None, POD_NAMESPACE, file, text("shop")),
+            (text(""), POD_NAMESPACE, file, text("shop")),
+            (None, POD_NAMESPACE, "/nowhere", None),
+            (None, "POD_NAME", file, None),
+            (text("a"), "POD_NAME", file, text("a")),
+            (text(""), "POD_NAME", file, None),
+        ] {
+            assert_eq!(variable_or_file(value.clone(), name, file), expected, "{name}={value:?} {file}");
+        }
+        fs::remove_file(file).unwrap();
     }
 
     #[cfg(target_os = "linux")]

@@ -14,6 +14,7 @@ use crate::elector::driver::Driver;
 use crate::elector::driver::asking::{Asking, FailureLog};
 use crate::elector::events::Events;
 use crate::elector::heartbeat::Supervision;
+use crate::elector::host::POD_NAMESPACE;
 use crate::elector::keys::Key;
 use crate::elector::off::Off;
 use crate::elector::telemetry::Observers;
@@ -86,7 +87,7 @@ impl Settings {
         for warning in timing.warnings() {
             tracing::warn!(lease, "{warning}");
         }
-        let is_in_pod_namespace = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
+        let is_in_pod_namespace = environment(POD_NAMESPACE).is_none_or(|namespace| namespace == self.namespace);
         let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));
         let container = self.container.take().or_else(|| environment("CONTAINER_NAME"));
         let pod = self.pod.take().or_else(|| {

@@ -40,7 +40,7 @@ async fn all_problems_are_reported_at_once() {
         "cannot stand for Lease Default/my_lease: namespace \"Default\" is not a valid DNS label: use the name of the \
          Lease's namespace; Lease name \"my_lease\" is not a valid DNS subdomain: use lower-case letters, digits, '-' \
          and '.'; no identity is set: set one, or set the environment variable POD_NAME by the downward API; invalid \
-         candidate: binary version \"x\" is not a semantic version: use one such as 1.4.0; the renew deadline of 15s is \
+         candidate: binary version \"x\" is not a semantic version: use one such as 1.31.0; the renew deadline of 15s is \
          above 14.85s, which is 0.99 of the lease duration: lower it, or raise the lease duration"
     );
 }
@@ -76,7 +76,7 @@ async fn each_problem_is_found() {
     };
     assert_eq!(
         candidate(with("a").binary_version("x")),
-        "binary version \"x\" is not a semantic version: use one such as 1.4.0"
+        "binary version \"x\" is not a semantic version: use one such as 1.31.0"
     );
     assert_eq!(
         candidate(with("a").binary_version("1.2").emulation_version("1.3")),
@@ -85,7 +85,7 @@ async fn each_problem_is_found() {
     assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is negative: use 0 or more");
     assert_eq!(
         candidate(with("a").binary_version("1.2").emulation_version("y")),
-        "emulation version \"y\" is not a semantic version: use one such as 1.4.0"
+        "emulation version \"y\" is not a semantic version: use one such as 1.31.0"
     );
     assert_eq!(
         candidate(with("a").binary_version("1.2").strategy("Mine")),
@@ -128,6 +128,9 @@ async fn the_pod_comes_from_the_environment() {
     assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
     let elsewhere = builder("other", "l").binary_version("1.2").build_in(environment).ok().unwrap();
     assert_eq!(elsewhere.nomination().unwrap().pod, None, "a pod owns nothing in another namespace");
+    let unknown = |name: &str| environment(name).filter(|_| name != "POD_NAMESPACE");
+    let unknown = builder("n", "l").binary_version("1.2").build_in(unknown).ok().unwrap();
+    assert!(unknown.nomination().unwrap().pod.is_some(), "without a namespace, the pod is in that of the Lease");
     let mirrored = builder("n", "l").binary_version("1.2").pod("web-node1", "0123456789abcdef0123456789abcdef");
     let mirrored = mirrored.build_in(environment).ok().unwrap();
     assert_eq!(mirrored.nomination().unwrap().pod, None, "the API server knows a static pod by another UID");
