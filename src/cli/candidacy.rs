@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use hustings_core::model::{Strategy, Version};
+use hustings_core::model::{InvalidVersion, Strategy, Version};
 
 use super::Mistakes;
 use super::parsers::{object_name, value, whole_seconds};
@@ -135,9 +135,11 @@ impl CandidacyFlags {
             && emulation.version > binary.version
         {
             let (emulation, binary) = (&emulation.version, &binary.version);
+            let note = binary.note_on_pre_release(emulation);
+            let remedy = note.unwrap_or_else(|| format!("use {binary} or lower"));
             mistakes.add(
                 "--emulation-version",
-                format!("{emulation} is higher than the binary version {binary}: use {binary} or lower"),
+                format!("{emulation} is higher than the binary version {binary}: {remedy}"),
             );
         }
     }
@@ -155,7 +157,7 @@ impl CandidacyFlags {
 
 impl VersionText {
     fn read(text: &str) -> Result<Self, String> {
-        let version = text.parse().map_err(|_| format!("{text:?} is not a version: use a form such as 1.31.4"))?;
+        let version = text.parse().map_err(|invalid: InvalidVersion| invalid.to_string())?;
         Ok(Self { text: text.to_owned(), version })
     }
 }

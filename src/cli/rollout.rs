@@ -81,11 +81,13 @@ impl RolloutFlags {
         if self.max_surge == 0 && self.max_unavailable == 0 {
             mistakes.add("--max-surge", "must not be 0 together with --max-unavailable: the upgrade could not begin");
         }
-        let newest = self.to.as_deref().and_then(|to| to.parse::<Version>().ok());
-        if let (Some(emulated), Some(newest)) = (&self.emulate, newest)
-            && emulated.parse::<Version>().is_ok_and(|emulated| emulated > newest)
+        let parsed = |text: Option<&str>| text.and_then(|text| text.parse::<Version>().ok());
+        if let (Some(emulated), Some(newest)) = (parsed(self.emulate.as_deref()), parsed(self.to.as_deref()))
+            && emulated > newest
         {
-            mistakes.add("--emulate", format!("{emulated} is above --to: no program emulates a later version"));
+            let note = newest.note_on_pre_release(&emulated);
+            let why = note.unwrap_or_else(|| "no program emulates a later version".to_owned());
+            mistakes.add("--emulate", format!("{emulated} is above --to: {why}"));
         }
         Some(Config {
             lease: self.lease,
@@ -107,7 +109,7 @@ impl RolloutFlags {
 
 fn version(text: &str) -> Result<String, String> {
     let version: Result<Version, _> = text.parse();
-    version.map(|_| text.to_owned()).map_err(|_| format!("{text:?} is not a semantic version: use one such as 1.36.0"))
+    version.map(|_| text.to_owned()).map_err(|invalid| invalid.to_string())
 }
 
 fn replicas(text: &str) -> Result<usize, String> {
@@ -155,7 +157,7 @@ mod tests {
                 ("hustings rollout --to 1.36", "--from: is missing"),
                 ("hustings rollout web --to 1.36 --direct", "--direct: applies to"),
                 ("hustings rollout web --to 1.36 --max-surge 0", "--max-surge: must not be 0"),
-                ("hustings rollout web --to 1.36 --emulate 1.37", "--emulate: 1.37 is above --to"),
+                ("hustings rollout web --to 1.36 --emulate 1.37", "--emulate: 1.37.0 is above --to"),
                 ("hustings rollout web --to latest", "is not a semantic version"),
                 ("hustings rollout web --to 1.36 --replicas 0", "use 1 to 100"),
                 (

@@ -1,6 +1,6 @@
 //! Each candidate, and why it does or does not lead.
 
-use hustings_core::model::{CandidateRecord, CandidateState, Condition, WireTime};
+use hustings_core::model::{CandidateRecord, CandidateState, Condition, Version, WireTime};
 
 use super::explanation::CandidateNote;
 use super::situation::Situation;
@@ -12,6 +12,7 @@ pub(super) fn notes(situation: &Situation<'_>) -> Vec<CandidateNote> {
 
 fn note(situation: &Situation<'_>, row: &CandidateRow) -> CandidateNote {
     let mut sentences = vec![reason(situation, row)];
+    sentences.extend(pre_release(situation, row).map(|note| format!("{note}.")));
     if let Some(record) = situation.candidate(row) {
         sentences.extend(details(record, situation.wall()));
     }
@@ -35,6 +36,17 @@ fn reason(situation: &Situation<'_>, row: &CandidateRow) -> String {
         return format!("No controller has written a status yet. By the rules: {by_rule}").trim_end().to_owned();
     }
     by_rule
+}
+
+/// Why the candidate ranks before another one, if a pre-release is the only reason.
+fn pre_release(situation: &Situation<'_>, row: &CandidateRow) -> Option<String> {
+    let versions = |row: &CandidateRow| {
+        let emulated = row.emulation_version.as_ref().unwrap_or(&row.binary_version);
+        [emulated, &row.binary_version].map(|version| version.parse::<Version>().ok())
+    };
+    let own = versions(row);
+    let others = situation.row.candidates.iter().flat_map(|other| own.iter().zip(versions(other)));
+    others.into_iter().find_map(|(own, other)| own.as_ref()?.note_on_pre_release(&other?))
 }
 
 fn details(record: &CandidateRecord, wall: WireTime) -> Vec<String> {

@@ -21,6 +21,9 @@ pub struct UpgradeOutcome {
     pub pause: Option<String>,
     /// The version of the new replicas.
     pub to: String,
+    /// Why that version ranks before one of the old ones, if it is a pre-release of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_release: Option<String>,
     /// How many replicas the group has.
     pub replicas: usize,
     /// The events, in order.
@@ -211,10 +214,16 @@ impl Recorder {
             replica,
             message,
         });
+        let new = self.to.parse::<Version>().ok();
+        let pre_release = self.old.iter().find_map(|old| {
+            let old = self.versions.get(old)?.parse().ok()?;
+            new.as_ref()?.note_on_pre_release(&old)
+        });
         UpgradeOutcome {
             lease: None,
             pause: None,
             to: self.to,
+            pre_release,
             replicas: self.old.len(),
             timeline: timeline.collect(),
             without_leader_seconds: rounded(gaps.iter().map(|gap| gap.seconds).sum()),

@@ -76,6 +76,7 @@ fn summary(outcome: &UpgradeOutcome) -> String {
     if let Some(pause) = &outcome.pause {
         sentences.push(format!("When the upgrade begins, elections are paused: {}.", visible(pause)));
     }
+    sentences.extend(outcome.pre_release.as_ref().map(|note| format!("{note}.")));
     sentences.push(match outcome.seconds {
         Some(taken) => format!("The upgrade takes {}.", seconds(taken)),
         None => format!("The upgrade does not end within {}.", seconds(LIMIT.as_secs_f64())),

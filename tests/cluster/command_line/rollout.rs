@@ -49,7 +49,7 @@ async fn a_pause_and_what_cannot_be_simulated_have_exit_codes_and_hints() {
     for (arguments, message, hint) in [
         (&["wbe", "--to=1.36"][..], "Lease \"wbe\" does not exist", "did you mean \"web\"?"),
         (&["web"], "--to: is missing", "use the version after the upgrade"),
-        (&["web", "--to=latest"], "is not a semantic version", "use one such as 1.36.0"),
+        (&["web", "--to=latest"], "is not a semantic version", "use one such as 1.31.0"),
         (&["web", "--to=1.36", "--max-surge=0"], "the upgrade could not begin", "--max-unavailable"),
     ] {
         let output = rollout(&world, arguments).await;

@@ -187,24 +187,17 @@ impl fmt::Display for OnHold<'_> {
 impl fmt::Display for Inadmissible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BinaryVersion(text) => {
-                write!(f, "binaryVersion {:?} is not a semantic version: use one such as 1.31.0.", Short(text, QUOTE))
-            }
-            Self::EmulationVersion(text) => {
-                write!(
-                    f,
-                    "emulationVersion {:?} is not a semantic version: use one such as 1.31.0.",
-                    Short(text, QUOTE)
-                )
-            }
+            Self::BinaryVersion(invalid) => write!(f, "binaryVersion {invalid}."),
+            Self::EmulationVersion(invalid) => write!(f, "emulationVersion {invalid}."),
             Self::EmulationVersionMissing => {
                 f.write_str("The strategy OldestEmulationVersion needs an emulationVersion: set one such as 1.31.0.")
             }
             Self::EmulationAboveBinary { emulation, binary } => {
-                write!(
-                    f,
-                    "emulationVersion {emulation} is above binaryVersion {binary}: lower it, or raise binaryVersion."
-                )
+                write!(f, "emulationVersion {emulation} is above binaryVersion {binary}: ")?;
+                match binary.note_on_pre_release(emulation) {
+                    Some(note) => write!(f, "{note}."),
+                    None => f.write_str("lower it, or raise binaryVersion."),
+                }
             }
             Self::Strategy(text) => {
                 write!(

@@ -1,6 +1,6 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{CandidateActs, CandidateKey, CandidateKind, Unparsed, Version, WireTime};
+use super::{CandidateActs, CandidateKey, CandidateKind, InvalidVersion, Unparsed, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
 const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -176,9 +176,9 @@ pub struct Standing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Inadmissible {
     /// `binaryVersion` is not a version.
-    BinaryVersion(String),
+    BinaryVersion(InvalidVersion),
     /// `emulationVersion` is not a version.
-    EmulationVersion(String),
+    EmulationVersion(InvalidVersion),
     /// The strategy needs an emulation version.
     EmulationVersionMissing,
     /// The emulation version is above the binary version: a component cannot emulate a version that it does not know.
@@ -220,11 +220,10 @@ impl CandidateRecord {
     /// # Errors
     /// Returns the reason why the candidate is not admissible.
     pub fn standing(&self) -> Result<Standing, Inadmissible> {
-        let binary_version: Version =
-            self.binary_version.parse().map_err(|_| Inadmissible::BinaryVersion(self.binary_version.clone()))?;
+        let binary_version: Version = self.binary_version.parse().map_err(Inadmissible::BinaryVersion)?;
         let emulation_version = match self.emulation_version.as_deref() {
             None | Some("") => None,
-            Some(text) => Some(text.parse::<Version>().map_err(|_| Inadmissible::EmulationVersion(text.to_owned()))?),
+            Some(text) => Some(text.parse::<Version>().map_err(Inadmissible::EmulationVersion)?),
         };
         let strategy = Strategy::read(self.strategy.as_deref())?;
         match &emulation_version {
@@ -311,8 +310,9 @@ mod tests {
     #[test]
     fn each_rejected_candidate_has_a_reason_of_its_own() {
         let refused = |candidate: CandidateRecord| candidate.standing().unwrap_err();
-        assert_eq!(refused(candidate("one", None, None, 0)), Inadmissible::BinaryVersion("one".to_owned()));
-        assert_eq!(refused(candidate("1.2", Some("x"), None, 0)), Inadmissible::EmulationVersion("x".to_owned()));
+        let invalid = |text: &str| text.parse::<Version>().unwrap_err();
+        assert_eq!(refused(candidate("one", None, None, 0)), Inadmissible::BinaryVersion(invalid("one")));
+        assert_eq!(refused(candidate("1.2", Some("x"), None, 0)), Inadmissible::EmulationVersion(invalid("x")));
         assert_eq!(refused(candidate("1.2", None, None, 0)), Inadmissible::EmulationVersionMissing);
         assert_eq!(
             refused(candidate("1.2", Some("1.3"), None, 0)),

@@ -66,14 +66,12 @@ pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<SettingProble
         ..CandidateRecord::default()
     };
     let message = match record.standing().err()? {
-        Inadmissible::BinaryVersion(text) => {
-            format!("binary version {text:?} is not a semantic version: use one such as 1.4.0")
-        }
-        Inadmissible::EmulationVersion(text) => {
-            format!("emulation version {text:?} is not a semantic version: use one such as 1.4.0")
-        }
+        Inadmissible::BinaryVersion(invalid) => format!("binary version {invalid}"),
+        Inadmissible::EmulationVersion(invalid) => format!("emulation version {invalid}"),
         Inadmissible::EmulationAboveBinary { emulation, binary } => {
-            format!("emulation version {emulation} is above binary version {binary}: lower it, or raise the latter")
+            let note = binary.note_on_pre_release(&emulation);
+            let remedy = note.unwrap_or_else(|| "lower it, or raise the latter".to_owned());
+            format!("emulation version {emulation} is above binary version {binary}: {remedy}")
         }
         Inadmissible::Strategy(text) => {
             format!("strategy {text:?} is unknown: use OldestEmulationVersion or a qualified name (domain/Name)")

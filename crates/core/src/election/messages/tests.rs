@@ -2,7 +2,11 @@ use std::sync::Arc;
 
 use super::*;
 use crate::election::{AdminAct, Event, LeaseVerdict, Timer, TransferRefusal, Unheld, Write};
-use crate::model::{CandidateKey, Cause, Ending, Exclusion, Moment, Pin, Transfer, WireTime};
+use crate::model::{CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Moment, Pin, Transfer, Version, WireTime};
+
+fn invalid(text: &str) -> InvalidVersion {
+    text.parse::<Version>().unwrap_err()
+}
 
 #[test]
 fn no_message_is_longer_than_a_status_or_an_event_may_be() {
@@ -12,10 +16,11 @@ fn no_message_is_longer_than_a_status_or_an_event_may_be() {
     let reasons = [
         Reason::OnHold(Hold::ThirdPartyStrategy(long.clone())),
         Reason::HolderLeftAlone(Hold::Pause(long.clone())),
-        inadmissible(Inadmissible::BinaryVersion(long.clone())),
-        inadmissible(Inadmissible::EmulationVersion(long.clone())),
+        inadmissible(Inadmissible::BinaryVersion(invalid(&long))),
+        inadmissible(Inadmissible::EmulationVersion(invalid(&long))),
         inadmissible(Inadmissible::Strategy(long.clone())),
         inadmissible(Inadmissible::EmulationAboveBinary { emulation: version(), binary: version() }),
+        inadmissible(Inadmissible::EmulationAboveBinary { emulation: Version::new(1, 2, 3), binary: version() }),
     ];
     for reason in reasons {
         assert!(reason.to_string().chars().count() <= 1024, "{reason}");
@@ -192,8 +197,8 @@ fn the_words_of_reasons_are_these() {
     }
     let text = || "x".to_owned();
     for (inadmissible, word) in [
-        (Inadmissible::BinaryVersion(text()), "InvalidBinaryVersion"),
-        (Inadmissible::EmulationVersion(text()), "InvalidEmulationVersion"),
+        (Inadmissible::BinaryVersion(invalid("x")), "InvalidBinaryVersion"),
+        (Inadmissible::EmulationVersion(invalid("x")), "InvalidEmulationVersion"),
         (Inadmissible::EmulationVersionMissing, "EmulationVersionMissing"),
         (Inadmissible::Strategy(text()), "InvalidStrategy"),
         (Inadmissible::Priority(-1), "NegativePriority"),
