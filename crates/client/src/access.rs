@@ -171,10 +171,7 @@ pub(crate) struct Parts {
 }
 
 /// Reads the credentials and the certificates of a configuration. `tcp` connects.
-pub(crate) fn parts(
-    config: &Config,
-    tcp: connections::AddressConnector,
-) -> Result<Parts, AccessError> {
+pub(crate) fn parts(config: &Config, tcp: connections::AddressConnector) -> Result<Parts, AccessError> {
     if config.cluster_url.scheme().is_none() || config.cluster_url.host().is_none_or(str::is_empty) {
         return Err(AccessError::Server);
     }

@@ -92,10 +92,11 @@ where
     C::Response: Read + Write + Connection + Send + Unpin + 'static,
 {
     let connector = bounded(TimeoutConnector::new(connector), config);
-    ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .map_err(BoxError::from)
-        .service(Connections::new(connector, user_agent(), Arc::default()))
+    ServiceBuilder::new().layer(config.base_uri_layer()).map_err(BoxError::from).service(Connections::new(
+        connector,
+        user_agent(),
+        Arc::default(),
+    ))
 }
 
 /// Limits how long connecting may take, and how long a connection may be silent.

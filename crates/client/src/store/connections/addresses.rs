@@ -14,9 +14,9 @@
 //! do.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::ready;
 use std::io;
-use std::iter::{Once, once};
+use std::iter::once;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -163,7 +163,8 @@ impl AddressConnector {
             let newest = left.next();
             if let Some(address) = newest {
                 self.addresses.begin(address);
-                let connecting = connector_to(address).call(server.clone());
+                let resolver = tower::service_fn(move |_: Name| ready(Ok::<_, Infallible>(once(address))));
+                let connecting = tcp(resolver).call(server.clone());
                 attempts.push(async move { (address, connecting.await) });
             }
             let is_last = left.len() == 0;
@@ -184,7 +185,9 @@ impl AddressConnector {
                     }
                 },
                 () = sleep(ATTEMPT_DELAY), if !is_last => {
-                    newest.into_iter().for_each(|address| self.addresses.demote(address));
+                    if let Some(address) = newest {
+                        self.addresses.demote(address);
+                    }
                 }
             }
         }
@@ -210,7 +213,9 @@ impl Addresses {
     /// that hangs.
     pub(super) fn distrust_latest(&self) {
         let latest = self.state().latest.take();
-        latest.into_iter().for_each(|address| self.demote(address));
+        if let Some(address) = latest {
+            self.demote(address);
+        }
     }
 
     fn begin(&self, address: SocketAddr) {
@@ -247,20 +252,8 @@ impl Addresses {
     }
 }
 
-/// Makes a TCP connection to this address, at the port of the URI.
-fn connector_to(
-    address: SocketAddr,
-) -> HttpConnector<
-    impl Service<
-        Name,
-        Response = Once<SocketAddr>,
-        Error = Infallible,
-        Future = Ready<Result<Once<SocketAddr>, Infallible>>,
-    > + Clone
-    + Send
-    + Sync,
-> {
-    let resolver = tower::service_fn(move |_: Name| ready(Ok(once(address))));
+/// Makes TCP connections to the address that the resolver returns, at the port of the URI.
+fn tcp<R>(resolver: R) -> HttpConnector<R> {
     let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
     connector.set_nodelay(true);
