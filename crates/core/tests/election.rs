@@ -23,6 +23,8 @@
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; the controller observes old versions again; requests fail |
 //! | `conflict count=2` | writes of a status meet a conflict, although there is no newer version |
 //! | `revert grant enrol ..` | from now on writes of these kinds (`create`, `enrol`, `grant`, `prefer`, `hold`, `ping`, `status`, `delete`) succeed without effect, as under an admission policy; without a kind, all writes have an effect again |
+//! | `undo label strategy native-fields preferred hold transfer grant reason status ping renewal` | from now on another client reverts these as soon as it observes them (`transfer` is a request that it restores); without a word it stops; `reverts` prints how often it did so |
+//! | `second settling=0s window=1s evidence=pods clock=3600s` | starts a second controller that leads, too, with a configuration and a wall clock of its own |
 //! | `restart`, `stand-by`, `take-over` | a new controller takes over without any knowledge; a second controller begins to stand by; the standby and the leading controller swap their roles |
 //! | `history` | prints the past terms in the history of the Lease |
 //! | `run 5s` | time passes |
@@ -39,13 +41,14 @@ use std::time::Duration;
 use acts::{acts, answer, end};
 use datadriven::{TestCase, walk};
 use election_world::World;
+use election_world::others::SecondController;
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::{
     Annotation, CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, Exclusion, LeaseRecord, NodeRecord, Pod,
     SessionMark, Unparsed, WireTime,
 };
 use hustings_lab::client_go::Stands;
-use words::{name, number, seconds, signed_seconds, strategy, word};
+use words::{config, name, number, seconds, signed_seconds, strategy, word};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
 
@@ -62,17 +65,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
     let directive = case.directive.clone();
     match directive.as_str() {
         "config" => {
-            let mut config = Config::default();
-            for (name, field) in
-                [("settling", &mut config.settling), ("window", &mut config.window), ("validity", &mut config.validity)]
-            {
-                if let Some(value) = word(case, name) {
-                    *field = seconds(&value)?;
-                }
-            }
-            if let Some(evidence) = word(case, "evidence") {
-                (config.evidence.pods, config.evidence.nodes) = (true, evidence == "nodes");
-            }
+            let config = config(case)?;
             let namespace = word(case, "namespace").unwrap_or_else(|| "default".to_owned());
             *world = World::in_namespace(config, &namespace);
             world.lag = word(case, "lag").map_or(Ok(Duration::ZERO), |value| seconds(&value))?;
@@ -115,6 +108,13 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "take-over" => world.take_over(),
         "fail" => world.failing = number(case, "count")?.unwrap_or(1),
         "revert" => world.reverted = std::mem::take(&mut case.args).into_keys().collect(),
+        "undo" => world.undoing = std::mem::take(&mut case.args).into_keys().collect(),
+        "reverts" => return Ok(format!("{}\n", std::mem::take(&mut world.reverts))),
+        "second" => {
+            let clock_seconds = word(case, "clock").map_or(Ok(0), |value| signed_seconds(&value))?;
+            let config = config(case)?;
+            world.lead_twice(SecondController { config, clock_seconds });
+        }
         "conflict" => world.conflicting = number(case, "count")?.unwrap_or(1),
         "keep" => {
             history.extend(world.lease().cloned().map(|record| Observation::Lease { record, source: Source::Watch }));

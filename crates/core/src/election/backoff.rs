@@ -1,14 +1,16 @@
-//! The pause after a failed request: a server that rejects a request, or does not answer it, gets no immediate retry.
+//! Doubling pauses: after a failed request, and after a write that has no effect. A server that rejects a request, or
+//! does not answer it, gets no immediate retry.
 
 use std::time::Duration;
 
 use super::Config;
 use crate::model::Moment;
 
-/// The consecutive failures of requests about one object, and the end of the current pause.
+/// The consecutive failures of requests about one object, and the current pause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Backoff {
     failures: u32,
+    pause: Duration,
     until: Option<Moment>,
 }
 
@@ -26,12 +28,24 @@ impl Backoff {
     pub(super) fn fail_up_to(&mut self, longest: Duration, now: Moment, config: &Config) {
         let pause = config.backoff.saturating_mul(2_u32.saturating_pow(self.failures)).min(longest);
         self.failures = self.failures.saturating_add(1);
+        self.pause = pause;
         self.until = Some(now.after(pause));
+    }
+
+    /// How often in a row it failed.
+    pub(super) const fn failures(&self) -> u32 {
+        self.failures
     }
 
     /// Whether the last pause ended at least `duration` ago.
     pub(super) fn is_over_for(&self, duration: Duration, now: Moment) -> bool {
         self.until.is_none_or(|until| now >= until.after(duration))
+    }
+
+    /// Whether the last failure is so long ago that the next one is not related to it: after the pause, the same time has
+    /// passed again, and at least `least`.
+    pub(super) fn is_settled(&self, least: Duration, now: Moment) -> bool {
+        self.is_over_for(self.pause.max(least), now)
     }
 
     pub(super) fn succeed(&mut self) {

@@ -52,6 +52,9 @@ pub struct Config {
     pub evidence: EvidenceConfig,
     /// The longest pause before a write without effect is repeated, if an election waits for it.
     pub ineffective_pause: Duration,
+    /// A write that is needed again within this time has been reverted. A person may undo a write every few minutes; a
+    /// program that undoes it does so at once or with each of its rounds.
+    pub settled_after: Duration,
 }
 
 /// Which evidence of a silent holder's death counts. All of it is off by default.
@@ -67,6 +70,11 @@ pub struct EvidenceConfig {
 }
 
 impl Config {
+    /// For how long after a decision a controller counts as the leader.
+    pub(super) fn decides_for(&self) -> Duration {
+        self.requeue.saturating_mul(2)
+    }
+
     /// How long the answer of an election stays valid.
     pub(super) fn answer_lasts(&self) -> Duration {
         self.window.saturating_mul(self.answer_windows)
@@ -93,6 +101,7 @@ impl Default for Config {
             backoff: Duration::from_millis(500),
             evidence: EvidenceConfig::default(),
             ineffective_pause: Duration::from_secs(30),
+            settled_after: Duration::from_mins(1),
         }
     }
 }

@@ -41,6 +41,20 @@ impl Damping {
         Self { count, last }
     }
 
+    /// The damping that another controller has just begun. It lasts as long as one that this controller begins, since
+    /// the two wall clocks may differ by hours.
+    pub(super) fn observed(count: u32, end: Option<WireTime>, now: Now, config: &Config) -> Self {
+        let begun = Last::begun(now, period(count, config));
+        Self { count, last: end.map(|recorded| Last { recorded, ..begun }) }
+    }
+
+    /// Shows the end that another controller has recorded for the same loss.
+    pub(super) fn adopt_end(&mut self, end: Option<WireTime>) {
+        if let (Some(last), Some(recorded)) = (&mut self.last, end) {
+            last.recorded = recorded;
+        }
+    }
+
     /// Counts one more loss.
     pub(super) fn add(&mut self, now: Now, config: &Config) {
         self.count = self.count.saturating_add(1);

@@ -1,12 +1,18 @@
-//! Writes that succeed without effect, because an admission policy or another controller reverts them.
+//! Writes that succeed without effect, because an admission policy drops them or another client reverts them.
 //!
-//! The answer to a write shows the object after the write. If it does not show the write, immediate retries could
-//! continue forever. So the controller repeats the write after a pause, and doubles the pause each time. Only an answer
-//! that shows the write resets the pause. The controller reports the first such write of each kind.
+//! Immediate retries could continue forever. So the controller repeats such a write after a pause, and doubles the pause
+//! each time. It reports the first such write of each kind.
+//!
+//! - Dropped: the answer to a write shows the object after the write, but not the write. Only an answer that shows the
+//!   write resets the pause.
+//! - [Reverted](reverted): the answer shows the write, but the same write is soon needed again.
+
+mod reverted;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(super) use self::reverted::{Part, RevertedWrites};
 use super::Config;
 use super::backoff::Backoff;
 use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose};
@@ -34,15 +40,28 @@ pub enum Write {
     Delete,
 }
 
-/// The kinds of writes of one object whose last answer did not show the write.
+/// Why a write has no effect, and which part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoEffect {
+    /// The answer to the write does not show this part.
+    Dropped(&'static str),
+    /// Another client reverts this part soon after each write.
+    Reverted(&'static str),
+}
+
+/// The writes of one object that have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct IneffectiveWrites(BTreeMap<Write, IneffectiveWrite>);
+pub(super) struct IneffectiveWrites {
+    /// The kinds of writes whose last answer did not show the write.
+    dropped: BTreeMap<Write, DroppedWrite>,
+    reverted: RevertedWrites,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct IneffectiveWrite {
+struct DroppedWrite {
     backoff: Backoff,
     /// The part that the last answer did not show.
-    lost: &'static str,
+    part: &'static str,
     is_reported: bool,
 }
 
@@ -90,53 +109,102 @@ impl Write {
 }
 
 impl IneffectiveWrites {
-    /// The end of the pause before `write` is repeated; `None` if there is no pause.
-    pub(super) fn until(&self, write: Write, now: Moment) -> Option<Moment> {
-        self.0.get(&write)?.backoff.until(now)
+    /// The end of the pause before these parts of `write` are written again; `None` if there is no pause.
+    pub(super) fn until(&self, write: Write, parts: &[Part], now: Moment) -> Option<Moment> {
+        let dropped = self.dropped.get(&write).and_then(|entry| entry.backoff.until(now));
+        dropped.max(self.reverted.until(write, parts, now))
     }
 
     /// Records the answer to `write`. `lost` is the part that the answer does not show; `None` if it shows the write.
     pub(super) fn note(&mut self, write: Write, lost: Option<&'static str>, now: Moment, config: &Config) {
-        let Some(lost) = lost else {
-            self.0.remove(&write);
+        let Some(part) = lost else {
+            self.dropped.remove(&write);
             return;
         };
-        let entry = self.0.entry(write).or_default();
-        entry.lost = lost;
+        let entry = self.dropped.entry(write).or_default();
+        entry.part = part;
         entry.backoff.fail_up_to(write.longest_pause(config), now, config);
     }
 
-    /// Like [`note`](Self::note), for the answer to a write of the Lease.
-    pub(super) fn note_lease(&mut self, write: &LeaseWrite, answer: &LeaseRecord, now: Moment, config: &Config) {
+    /// Like [`note`](Self::note). If the answer shows the write, the same write may soon be needed again.
+    pub(super) fn note_parts(
+        &mut self,
+        write: Write,
+        parts: Vec<Part>,
+        lost: Option<&'static str>,
+        now: Moment,
+        config: &Config,
+    ) {
+        self.note(write, lost, now, config);
+        if lost.is_none() {
+            self.reverted.note(write, parts, now, config);
+        }
+    }
+
+    /// Records that the answer shows a creation. Its deletion may already have been noted.
+    pub(super) fn note_created(&mut self, now: Moment, config: &Config) {
+        if !self.dropped.contains_key(&Write::Create) {
+            self.reverted.note(Write::Create, vec![Part::lease()], now, config);
+        }
+    }
+
+    /// Like [`note_parts`](Self::note_parts), for the answer to a write of the Lease.
+    pub(super) fn note_lease(
+        &mut self,
+        (write, mut parts): (&LeaseWrite, Vec<Part>),
+        answer: &LeaseRecord,
+        now: Moment,
+        config: &Config,
+    ) {
         // Every write of a Lease without the label adds the label. A lost label is no reason to repeat any other write.
-        let label = (!answer.enrolled).then_some("label hustings.io/enrolled");
+        let label = (!answer.enrolled).then_some(Part::LABEL);
         let lost = lost(answer, write);
         match Write::of(write.purpose) {
-            Write::Enrol => self.note(Write::Enrol, label.or(lost), now, config),
+            Write::Enrol => {
+                if write.enrol {
+                    parts.push(Part::label());
+                }
+                self.note_parts(Write::Enrol, parts, label.or(lost), now, config);
+            }
             other => {
                 if write.enrol {
-                    self.note(Write::Enrol, label, now, config);
+                    self.note_parts(Write::Enrol, vec![Part::label()], label, now, config);
                 }
-                self.note(other, lost, now, config);
+                self.note_parts(other, parts, lost, now, config);
             }
         }
     }
 
-    /// Forgets each write whose pause ended long ago: at least as long ago as its longest pause lasts.
+    /// Records that a version no longer shows this part of a write.
+    pub(super) fn note_revert(&mut self, write: Write, part: Part, now: Moment, config: &Config) {
+        self.reverted.note_revert(write, part, now, config);
+    }
+
+    /// Records that a write of this kind has done what it was for. If it is needed again, that is no revert.
+    pub(super) fn conclude(&mut self, write: Write) {
+        self.reverted.forget(write);
+    }
+
+    /// Forgets each write that has lasted, and each dropped one whose pause ended at least as long ago as its longest
+    /// pause lasts.
     pub(super) fn forget_unneeded(&mut self, now: Moment, config: &Config) {
-        self.0.retain(|write, entry| !entry.backoff.is_over_for(write.longest_pause(config), now));
+        self.dropped.retain(|write, entry| !entry.backoff.is_over_for(write.longest_pause(config), now));
+        self.reverted.forget_settled(now, config);
     }
 
-    /// Returns the writes that were not reported yet, each with the part that is lost. They count as reported from now
-    /// on.
-    pub(super) fn report(&mut self) -> impl Iterator<Item = (Write, &'static str)> {
-        let unreported = |entry: &mut IneffectiveWrite| !std::mem::replace(&mut entry.is_reported, true);
-        self.0.iter_mut().filter_map(move |(write, entry)| unreported(entry).then_some((*write, entry.lost)))
+    /// Returns the writes that were not reported yet. They count as reported from now on.
+    pub(super) fn report(&mut self) -> impl Iterator<Item = (Write, NoEffect)> {
+        let unreported = |entry: &mut DroppedWrite| !std::mem::replace(&mut entry.is_reported, true);
+        let dropped = self.dropped.iter_mut();
+        let dropped = dropped
+            .filter_map(move |(write, entry)| unreported(entry).then_some((*write, NoEffect::Dropped(entry.part))));
+        dropped.chain(self.reverted.report())
     }
 
-    /// All writes without effect, each with the part that is lost.
-    pub(super) fn writes(&self) -> impl Iterator<Item = (Write, &'static str)> {
-        self.0.iter().map(|(write, entry)| (*write, entry.lost))
+    /// All writes without effect.
+    pub(super) fn writes(&self) -> impl Iterator<Item = (Write, NoEffect)> {
+        let dropped = self.dropped.iter().map(|(write, entry)| (*write, NoEffect::Dropped(entry.part)));
+        dropped.chain(self.reverted.writes())
     }
 }
 
@@ -174,22 +242,22 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..8 {
             ineffective.note(Write::Grant, LOST, now, &config);
-            let until = ineffective.until(Write::Grant, now).unwrap();
+            let until = ineffective.until(Write::Grant, &[], now).unwrap();
             pauses.push(until.since(now).as_millis());
             now = until;
         }
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-        assert_eq!(ineffective.until(Write::Prefer, now), None, "each kind has pauses of its own");
+        assert_eq!(ineffective.until(Write::Prefer, &[], now), None, "each kind has pauses of its own");
         ineffective.note(Write::Grant, None, now, &config);
         ineffective.note(Write::Grant, LOST, now, &config);
-        assert_eq!(ineffective.until(Write::Grant, now).unwrap().since(now).as_millis(), 500);
+        assert_eq!(ineffective.until(Write::Grant, &[], now).unwrap().since(now).as_millis(), 500);
     }
 
     #[test]
     fn a_write_is_reported_once_until_it_has_an_effect_or_is_no_longer_needed() {
         let (mut ineffective, config) = (IneffectiveWrites::default(), Config::default());
         ineffective.note(Write::Ping, LOST, at(0), &config);
-        assert_eq!(ineffective.report().collect::<Vec<_>>(), [(Write::Ping, "it")]);
+        assert_eq!(ineffective.report().collect::<Vec<_>>(), [(Write::Ping, NoEffect::Dropped("it"))]);
         ineffective.note(Write::Ping, LOST, at(1), &config);
         assert_eq!(ineffective.report().count(), 0);
         ineffective.forget_unneeded(at(31), &config);
@@ -230,9 +298,9 @@ mod tests {
             }
             let write = LeaseWrite { holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Grant, &record) };
             let answer = LeaseRecord { enrolled, ..write.applied_to(&record, 2) };
-            ineffective.note_lease(&write, &answer, now, &config);
+            ineffective.note_lease((&write, Part::of(&write, &record)), &answer, now, &config);
             let lost = if enrolled { "it" } else { "label hustings.io/enrolled" };
-            assert_eq!(ineffective.writes().collect::<Vec<_>>(), [(Write::Enrol, lost)]);
+            assert_eq!(ineffective.writes().collect::<Vec<_>>(), [(Write::Enrol, NoEffect::Dropped(lost))]);
         }
     }
 

@@ -1,13 +1,11 @@
 //! How an election reaches its verdicts: the state of the Lease, and for each candidate whether it leads, and why.
 
-use std::time::Duration;
-
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Eligibility, Seat, Terms};
 use super::losses::candidate_named;
 use super::member::Member;
 use super::state::UnheldPeriod;
-use super::{CandidateVerdict, Election, Ineligible, LeaseVerdict, Reason, Timer, Unheld};
+use super::{CandidateVerdict, Config, Election, Ineligible, LeaseVerdict, Reason, Timer, Unheld};
 use crate::model::{
     CandidateKey, CandidateKind, CandidateState, Cause, Ending, LeaseRecord, Observed, Presence, SessionMark,
 };
@@ -23,8 +21,7 @@ pub(super) struct LeaseContext<'a> {
     pub(super) electing: bool,
     /// The grant is so recent that its electee may still take it up.
     pub(super) grant_is_young: bool,
-    /// How long a verdict must last before it is written.
-    pub(super) status_rest: Duration,
+    pub(super) config: &'a Config,
 }
 
 impl Election {
@@ -156,7 +153,7 @@ impl Election {
             preferred_place,
             electing: self.ballot.is_some(),
             grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),
-            status_rest: self.config.status_rest,
+            config: &self.config,
         };
         let mut verdicts = Vec::with_capacity(members.len());
         for (index, member) in members.iter_mut().enumerate() {

@@ -102,7 +102,7 @@ impl HoldingPeriod {
     }
 
     /// Whether the holder, if there is one, is in its term and has not only a grant.
-    fn is_term(&self, members: &Members) -> bool {
+    pub(super) fn is_term(&self, members: &Members) -> bool {
         let is_grant = if self.is_native(members) { self.native_grant } else { self.session == SessionMark::Open };
         !is_grant
     }

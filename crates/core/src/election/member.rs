@@ -5,20 +5,22 @@
 
 mod claim;
 mod ping;
+mod statuses;
 
 use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::damping::Damping;
-use super::ineffective::IneffectiveWrites;
+use super::ineffective::{IneffectiveWrites, Part};
 use super::{Action, CandidateVerdict, Config, Source, Write};
 use crate::model::{
-    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Condition, Exclusion, Inadmissible,
-    Moment, Now, RecordedStatus, WireTime,
+    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Exclusion, Inadmissible, Moment, Now,
+    RecordedStatus, WireTime,
 };
 
 pub(super) use self::claim::Claim;
 use self::ping::Ping;
+use self::statuses::Statuses;
 
 /// One candidate.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -36,6 +38,8 @@ pub(super) struct Member {
     newest_seen_at: Moment,
     pub(super) ping: Option<Ping>,
     pub(super) last_ping_at: Option<Moment>,
+    /// The two newest pings that this controller sent.
+    sent_pings: [Option<WireTime>; 2],
     /// It is native, and its new `renewTime` is before its ping, because its clock was set back. client-go then answers
     /// the same ping again and again (`native_clock_set_back.txt`).
     answers_again: bool,
@@ -67,7 +71,7 @@ pub(super) struct Member {
     /// It did not take up its last grant. That counts while it is damped.
     pub(super) forfeited: bool,
     pub(super) backoff: Backoff,
-    status_backoff: Backoff,
+    pub(super) statuses: Statuses,
     pub(super) ineffective: IneffectiveWrites,
     /// When the newest status was decided.
     pub(super) status_sent_at: Option<Moment>,
@@ -92,6 +96,7 @@ impl Member {
             newest_seen_at: now.moment,
             ping: None,
             last_ping_at: None,
+            sent_pings: [None; 2],
             answers_again: false,
             withdrawn: None,
             is_overtaken: false,
@@ -108,7 +113,7 @@ impl Member {
             loss_reported_at: None,
             forfeited: false,
             backoff: Backoff::default(),
-            status_backoff: Backoff::default(),
+            statuses: Statuses::default(),
             ineffective: IneffectiveWrites::default(),
             status_sent_at: None,
             shown: None,
@@ -117,19 +122,21 @@ impl Member {
             unpublished: None,
             record,
         };
+        member.statuses.remember(&member.record.status);
         member.adopt_status(now, config);
         member
     }
 
-    /// Records a version of this candidate.
+    /// Records a version of this candidate. Returns whether it shows a write by another controller.
     pub(super) fn observe(
         &mut self,
         record: impl Into<Arc<CandidateRecord>>,
         source: Source,
         now: Now,
         config: &Config,
-    ) {
+    ) -> bool {
         let record = record.into();
+        let mut is_by_other = false;
         match source {
             Source::Written { .. } => self.observe_written(&record, now.moment, config),
             Source::StatusWritten { sent } => self.observe_status_written(&record, sent, now.moment, config),
@@ -142,7 +149,7 @@ impl Member {
                 self.newest_seen_at = now.moment;
             }
             if record.uid == self.record.uid {
-                self.replace(record, source, now, config);
+                is_by_other = self.replace(record, source, now, config);
             } else {
                 *self = Self::first(record, now, config);
             }
@@ -157,19 +164,14 @@ impl Member {
         match source {
             Source::Watch => {}
             Source::Read { .. } | Source::Written { .. } => self.backoff.succeed(),
-            Source::StatusWritten { .. } => self.status_backoff.succeed(),
+            Source::StatusWritten { .. } => self.statuses.backoff.succeed(),
         }
+        is_by_other
     }
 
     /// Whether something newer was observed since the sending of the request that found the candidate missing.
     pub(super) fn is_newer_than(&self, source: Source) -> bool {
         source.sent().is_some_and(|sent| self.newest_seen_at > sent)
-    }
-
-    /// The write of its status failed.
-    pub(super) fn fail_status(&mut self, now: Moment, config: &Config) {
-        self.status_backoff.fail(now, config);
-        self.shown = None;
     }
 
     /// Another request about this candidate failed.
@@ -203,6 +205,7 @@ impl Member {
         self.ping =
             Some(Ping { time: ping_time, deadline, landed: None, is_remade, unanswered: false, abandoned: false });
         self.last_ping_at = Some(now.moment);
+        self.sent_pings = [Some(ping_time), self.sent_pings[0]];
         Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time }
     }
 
@@ -213,6 +216,7 @@ impl Member {
             return None;
         }
         self.withdrawn = Some(ping_time);
+        self.sent_pings = [Some(ping_time), self.sent_pings[0]];
         Some(Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time })
     }
 
@@ -246,12 +250,7 @@ impl Member {
 
     /// Until when this write about it must wait; `None` if it need not wait.
     pub(super) fn rests_until(&self, write: Write, now: Moment) -> Option<Moment> {
-        self.backoff.until(now).max(self.ineffective.until(write, now))
-    }
-
-    /// Until when a write of its status must wait; `None` if it need not wait.
-    pub(super) fn status_rests_until(&self, now: Moment) -> Option<Moment> {
-        self.status_backoff.until(now).max(self.ineffective.until(Write::Status, now))
+        self.backoff.until(now).max(self.ineffective.until(write, &[ping_part()], now))
     }
 
     /// Whether an election that began at `started` may still ping it.
@@ -308,19 +307,6 @@ impl Member {
         }
     }
 
-    /// The answer to a status write that was sent at `sent`. Only the answer to the newest write counts.
-    fn observe_status_written(&mut self, record: &CandidateRecord, sent: Moment, now: Moment, config: &Config) {
-        if self.status_sent_at.is_some_and(|newest| newest <= sent)
-            && let Some(shown) = &self.shown
-        {
-            let is_shown = shown.status() == record.status;
-            self.ineffective.note(Write::Status, (!is_shown).then_some("status"), now, config);
-            if !is_shown {
-                self.shown = None;
-            }
-        }
-    }
-
     fn take_answer(&mut self, now: Moment) {
         if let Some((ping_time, (version, renewal))) = self.ping.as_ref().and_then(Ping::landed)
             && self.record.resource_version > version
@@ -335,25 +321,15 @@ impl Member {
         }
     }
 
-    /// Adopts what another controller recorded. None of it proves life in an election.
-    fn adopt_status(&mut self, now: Now, config: &Config) {
-        let status = &self.record.status;
-        self.responsive = match status.state {
-            Some(CandidateState::Holder | CandidateState::Preferred | CandidateState::Standby) => Some(true),
-            Some(CandidateState::Unresponsive) => Some(false),
-            _ => None,
-        };
-        self.unresponsive_since = status.unresponsive_since.filter(|_| self.responsive == Some(false));
-        self.answered_early = status.responsive.reason == Condition::ANSWERED_BEFORE_PING;
-        if self.damping.count != status.damping_count || self.adopted_end != status.damped_until {
-            self.damping = Damping::recorded(status.damping_count, status.damped_until, now, config);
-            self.adopted_end = status.damped_until;
-        }
-        self.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
-    }
-
-    fn replace(&mut self, record: Arc<CandidateRecord>, source: Source, now: Now, config: &Config) {
+    /// Returns whether the new version shows a write by another controller.
+    fn replace(&mut self, record: Arc<CandidateRecord>, source: Source, now: Now, config: &Config) -> bool {
         let old = &self.record;
+        let is_pinged_by_other = record.ping_time > old.ping_time && !self.sent_pings.contains(&record.ping_time);
+        let is_newer = record.resource_version > old.resource_version;
+        let is_unanswered = record.ping_time < old.ping_time && record.renewal() == old.renewal();
+        if is_newer && is_unanswered && self.ping.as_ref().is_some_and(|ping| Some(ping.time) == old.ping_time) {
+            self.ineffective.note_revert(Write::Ping, ping_part(), now.moment, config);
+        }
         let versions_changed =
             record.binary_version != old.binary_version || record.emulation_version != old.emulation_version;
         let is_new_process = record.session.is_some() && record.session != old.session;
@@ -376,16 +352,17 @@ impl Member {
             && (self.answers_again || record.renewal() != old.renewal());
         let status_changed = record.status != old.status;
         self.record = record;
-        // The answer to our own write shows what we wrote, or what the server keeps of it. Any other status comes from
-        // another controller. While we do not decide, that controller is right. If we decide, we overwrite it.
-        if status_changed && matches!(source, Source::Watch | Source::Read { .. }) && self.shown.take().is_none() {
-            let count = self.damping.count;
-            self.adopt_status(now, config);
-            if self.damping.count > count {
-                self.loss_reported_at = Some(now.moment);
-            }
+        // The answer to our own write shows what we wrote, or what the server keeps of it.
+        if !matches!(source, Source::Watch | Source::Read { .. }) {
+            return false;
         }
+        let is_status_by_other = status_changed && self.observe_status(now, config);
+        is_newer && (is_pinged_by_other || is_status_by_other)
     }
+}
+
+fn ping_part() -> Part {
+    Part::new("field spec.pingTime", &())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Write;
+use super::{NoEffect, Write};
 use crate::model::{CandidateKey, Cause, Ending, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
 use crate::ranking::Criterion;
 
@@ -136,15 +136,17 @@ pub enum Event {
         /// Why.
         why: Inadmissible,
     },
-    /// The server accepts a kind of write, but the object does not show it.
+    /// The server accepts a kind of write, but the object does not show it, or not for long.
     WriteHasNoEffect {
         /// The kind of write.
         write: Write,
-        /// The part that the object does not show, or the reason.
-        lost: &'static str,
+        /// Why it has no effect.
+        why: NoEffect,
         /// The candidate and its uid; `None` if the write is of the Lease.
         candidate: Option<(CandidateKey, Arc<str>)>,
     },
+    /// A second controller elects for the same Lease.
+    SecondController,
     /// The holder handed over because its work or its program ended.
     HandedOver {
         /// The holder before.

@@ -7,6 +7,7 @@ mod upkeep;
 use self::upkeep::{settle, withdraw_pings};
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Terms};
+use super::ineffective::Part;
 use super::losses::HoldingPeriod;
 use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
 use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Presence, Strategy};
@@ -16,6 +17,7 @@ impl Election {
     /// carries out every action.
     pub fn decide(&mut self, now: Now) -> Decision {
         self.pass(now);
+        self.second_controller.observe_decision(now.moment, &self.config);
         let mut builder = DecisionBuilder::new(now, now.moment.after(self.config.requeue));
         if &*self.namespace == NODE_LEASES {
             return builder.finish(LeaseVerdict::OutOfBounds, Vec::new());
@@ -49,6 +51,7 @@ impl Election {
         withdraw_pings(&mut candidates, &mut builder);
         let verdicts = self.judge(&verdict, &mut candidates, &mut builder);
         self.report_ineffective(&mut candidates, &mut builder);
+        self.report_second_controller(&mut builder);
         self.members = members;
         builder.finish(verdict, verdicts)
     }
@@ -140,22 +143,30 @@ impl Election {
     }
 
     pub(super) fn write_lease(&mut self, write: LeaseWrite, event: Option<Event>, builder: &mut DecisionBuilder) {
-        if self.may_write(Write::of(write.purpose), builder) {
-            self.written = Some(write.clone());
+        let Some(record) = self.lease.view.record() else { return };
+        let parts = Part::of(&write, record);
+        if self.may_write(Write::of(write.purpose), &parts, builder) {
+            self.written = Some((write.clone(), parts));
             builder.act(Action::WriteLease { write, event });
         }
     }
 
     fn create_lease(&mut self, builder: &mut DecisionBuilder) {
-        if self.may_write(Write::Create, builder) {
+        if self.may_write(Write::Create, &[Part::lease()], builder) {
             self.written = None;
             builder.act(Action::CreateLease);
         }
     }
 
-    fn may_write(&self, write: Write, builder: &mut DecisionBuilder) -> bool {
+    /// Whether this write waits because it has had no effect. If so, schedules the next decision for the end of the wait.
+    fn is_paused(&self, write: &LeaseWrite, builder: &mut DecisionBuilder) -> bool {
+        let parts = self.lease.view.record().map_or_else(Vec::new, |record| Part::of(write, record));
+        !may_go_on(self.ineffective.until(Write::of(write.purpose), &parts, builder.now.moment), builder)
+    }
+
+    fn may_write(&self, write: Write, parts: &[Part], builder: &mut DecisionBuilder) -> bool {
         let now = builder.now.moment;
-        may_go_on(self.backoff.until(now).max(self.ineffective.until(write, now)), builder)
+        may_go_on(self.backoff.until(now).max(self.ineffective.until(write, parts, now)), builder)
     }
 }
 

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use super::backoff::Backoff;
 use super::ballot::Ballot;
 use super::evidence::HolderWatch;
-use super::ineffective::IneffectiveWrites;
+use super::ineffective::{IneffectiveWrites, Part};
 use super::losses::{HoldingPeriod, Members};
 use super::member::Member;
+use super::second_controller::SecondController;
 use super::tracked_lease::TrackedLease;
-use super::{Config, Observation, Source, Target, Unheld, Write};
+use super::{Config, NoEffect, Observation, Source, Target, Unheld, Write};
 use crate::model::{
     CandidateKey, CandidateRecord, Hold, LeaseRecord, LeaseWrite, Moment, Now, Observed, Pin, Presence, WireTime,
 };
@@ -34,11 +35,12 @@ pub struct Election {
     /// The acts that events have reported.
     pub(super) reported_acts: ReportedActs,
     pub(super) backoff: Backoff,
-    /// The last write of the Lease that was decided. Its answer is still to come.
-    pub(super) written: Option<LeaseWrite>,
+    /// The last write of the Lease that was decided, and its parts. Its answer is still to come.
+    pub(super) written: Option<(LeaseWrite, Vec<Part>)>,
     pub(super) ineffective: IneffectiveWrites,
     /// Whether the server kept the native fields of the last write that set one, and when its answer came.
     pub(super) keeps_native_fields: Option<(bool, Moment)>,
+    pub(super) second_controller: SecondController,
 }
 
 /// A period without a holder.
@@ -88,6 +90,7 @@ impl Election {
             written: None,
             ineffective: IneffectiveWrites::default(),
             keeps_native_fields: None,
+            second_controller: SecondController::default(),
         }
     }
 
@@ -193,26 +196,33 @@ impl Election {
         self.request.as_ref().map(|request| request.since)
     }
 
-    /// The kinds of writes that succeed without effect. Each comes with the part that is lost, and with the candidate
-    /// if it concerns one.
-    pub fn ineffective_writes(&self) -> impl Iterator<Item = (Option<&CandidateKey>, Write, &'static str)> {
-        let of_lease = self.ineffective.writes().map(|(write, lost)| (None, write, lost));
+    /// The kinds of writes that succeed without effect. Each comes with the reason, and with the candidate if it
+    /// concerns one.
+    pub fn ineffective_writes(&self) -> impl Iterator<Item = (Option<&CandidateKey>, Write, NoEffect)> {
+        let of_lease = self.ineffective.writes().map(|(write, why)| (None, write, why));
         of_lease.chain(
             self.members.values().flat_map(|member| {
-                member.ineffective.writes().map(move |(write, lost)| (Some(&member.key), write, lost))
+                member.ineffective.writes().map(move |(write, why)| (Some(&member.key), write, why))
             }),
         )
     }
 
+    /// Whether a second controller elects for this Lease.
+    pub fn has_second_controller(&self, now: Moment) -> bool {
+        self.second_controller.is_active(now, &self.config)
+    }
+
     /// Checks whether the answer to a write of the Lease shows that write.
     fn judge_answer(&mut self, answer: &LeaseRecord, now: Moment) {
-        if let Some(write) = self.written.take() {
-            if let Some(keeps) = write.native_fields_kept_in(answer) {
-                self.keeps_native_fields = Some((keeps, now));
-            }
-            self.ineffective.note(Write::Create, None, now, &self.config);
-            self.ineffective.note_lease(&write, answer, now, &self.config);
+        let Some((write, parts)) = self.written.take() else {
+            // A creation has no write.
+            return self.ineffective.note_created(now, &self.config);
+        };
+        if let Some(keeps) = write.native_fields_kept_in(answer) {
+            self.keeps_native_fields = Some((keeps, now));
         }
+        self.ineffective.note(Write::Create, None, now, &self.config);
+        self.ineffective.note_lease((&write, parts), answer, now, &self.config);
     }
 
     fn observe_lease(&mut self, record: Arc<LeaseRecord>, source: Source, now: Now) {
@@ -250,6 +260,9 @@ impl Election {
         }
         if let Some(period) = &mut self.holding_period {
             period.observe_request(record);
+            if period.is_term(&self.members) && record.holder.is_some() {
+                self.ineffective.conclude(Write::Grant);
+            }
         }
     }
 
@@ -260,7 +273,11 @@ impl Election {
         }
         self.lease.view.observe_candidate(&record);
         match self.members.entry(record.key()) {
-            Entry::Occupied(member) => member.into_mut().observe(record, source, now, &self.config),
+            Entry::Occupied(mut member) => {
+                if member.get_mut().observe(record, source, now, &self.config) {
+                    self.second_controller.observe_write(now.moment, &self.config);
+                }
+            }
             Entry::Vacant(vacant) => drop(vacant.insert(Box::new(Member::first(record, now, &self.config)))),
         }
     }

@@ -22,20 +22,23 @@ impl LeaseContext<'_> {
         if member.key.kind == CandidateKind::Native {
             return;
         }
+        let now = builder.now.moment;
+        member.observe_decision(now, self.config);
         if member.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
             member.unpublished = None;
             return;
         }
         let status = verdict.status();
+        member.observe_verdict(&status, now, self.config);
         if status == member.record.status {
             member.shown = Some(verdict.clone());
-        } else if let Some(due) = self.rests_until(member, &status, builder.now.moment) {
+        } else if let Some(due) = self.rests_until(member, &status, now) {
             builder.set(Timer::StatusRest, due);
-        } else if let Some(until) = member.status_rests_until(builder.now.moment) {
+        } else if let Some(until) = member.status_rests_until(&status, now) {
             builder.set(Timer::Retry, until);
         } else {
             member.shown = Some(verdict.clone());
-            member.status_sent_at = Some(builder.now.moment);
+            member.observe_status_sent(&status, now);
             builder.act(Action::PatchStatus { candidate: member.key.clone(), uid: Arc::clone(&member.uid), status });
         }
     }
@@ -56,7 +59,7 @@ impl LeaseContext<'_> {
             _ => now,
         };
         member.unpublished = Some((status.clone(), since));
-        let due = since.after(self.status_rest);
+        let due = since.after(self.config.status_rest);
         (can_wait && now < due).then_some(due)
     }
 

@@ -59,14 +59,18 @@ pub(super) fn prefer(
     let asked_by = record.acts.asked_by.clone();
     let event = Event::Preferred { holder: Arc::clone(holder), candidate: electee.clone(), criterion, asked_by };
     let write = LeaseWrite {
-        preferred_holder: Set::To(electee.name.to_string()),
         transfer: Set::remove_if(record.acts.transfer.is_some()),
         strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
         reason: Set::To(event.to_string()),
         history: Set::To(record.history_with_request(history, Some(cause_of(criterion)))),
-        ..LeaseWrite::new(Purpose::Prefer, record)
+        ..request(record, electee)
     };
     (write, event)
+}
+
+/// A write that only asks the holder to hand over.
+pub(super) fn request(record: &LeaseRecord, electee: &CandidateKey) -> LeaseWrite {
+    LeaseWrite { preferred_holder: Set::To(electee.name.to_string()), ..LeaseWrite::new(Purpose::Prefer, record) }
 }
 
 /// Why a holder hands over.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use datadriven::TestCase;
+use hustings_core::election::Config;
 
 pub(crate) fn word(case: &mut TestCase, key: &str) -> Option<String> {
     case.args.remove(key).and_then(|values| values.into_iter().next())
@@ -42,4 +43,20 @@ pub(crate) fn signed_seconds(text: &str) -> Result<i64, String> {
 
 pub(crate) fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+/// The configuration of a controller.
+pub(crate) fn config(case: &mut TestCase) -> Result<Config, String> {
+    let mut config = Config::default();
+    for (name, field) in
+        [("settling", &mut config.settling), ("window", &mut config.window), ("validity", &mut config.validity)]
+    {
+        if let Some(value) = word(case, name) {
+            *field = seconds(&value)?;
+        }
+    }
+    if let Some(evidence) = word(case, "evidence") {
+        (config.evidence.pods, config.evidence.nodes) = (true, evidence == "nodes");
+    }
+    Ok(config)
 }

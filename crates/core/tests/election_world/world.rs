@@ -9,6 +9,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 mod natives;
+pub(crate) mod others;
 mod picture;
 mod pods;
 pub(crate) mod processes;
@@ -25,6 +26,7 @@ use hustings_core::model::{
 };
 
 use natives::Native;
+use others::SecondController;
 pub(crate) use picture::describe;
 pub(crate) use processes::Process;
 
@@ -40,8 +42,16 @@ const WALL_START: i64 = 1_767_225_600_000_000;
 /// One election and its environment.
 pub(crate) struct World {
     pub(crate) election: Election,
-    /// Another controller, which observes the watch but does not decide.
+    /// Another controller, which observes the watch but decides only if it is the `second` one.
     standby: Option<Election>,
+    second: Option<SecondController>,
+    /// The second controller is being played.
+    is_second: bool,
+    /// The error of the controller's wall clock.
+    clock_seconds: i64,
+    /// The fields that another client reverts as soon as it observes them.
+    pub(crate) undoing: BTreeSet<String>,
+    pub(crate) reverts: usize,
     config: Config,
     namespace: String,
     pub(crate) now: Moment,
@@ -85,6 +95,11 @@ impl World {
         Self {
             election: Election::new(config.clone(), namespace, LEASE),
             standby: None,
+            second: None,
+            is_second: false,
+            clock_seconds: 0,
+            undoing: BTreeSet::new(),
+            reverts: 0,
             config,
             namespace: namespace.to_owned(),
             now: Moment::from_micros(START),
@@ -110,7 +125,7 @@ impl World {
     }
 
     pub(crate) fn now(&self) -> Now {
-        Now { moment: self.now, wall: self.wall(0) }
+        Now { moment: self.now, wall: self.wall(self.clock_seconds) }
     }
 
     fn wall(&self, off_seconds: i64) -> WireTime {
@@ -128,7 +143,8 @@ impl World {
 
     pub(crate) fn say(&mut self, text: &str) {
         let millis = (self.now.as_micros() - START) / 1000;
-        writeln!(self.log, "{:>4}.{:03}  {text}", millis / 1000, millis % 1000).unwrap();
+        let who = if self.is_second { "second: " } else { "" };
+        writeln!(self.log, "{:>4}.{:03}  {who}{text}", millis / 1000, millis % 1000).unwrap();
     }
 
     pub(crate) fn lease(&self) -> Option<&LeaseRecord> {
@@ -309,16 +325,18 @@ impl World {
                 // Requests take time. The election never counts a read at the instant of the last watch event.
                 self.now = self.now.after(Duration::from_micros(1));
             }
-            let reacted = self.deliver() | self.react();
+            let reacted = self.deliver() | self.react() | self.play_reverting_client();
             let decision = self.election.decide(self.now());
             let actions = decision.actions.clone();
             let deadline = decision.deadline;
             assert!(deadline <= self.now.after(self.config.requeue), "a deadline lies beyond the requeue interval");
             self.last = Some(decision);
-            if actions.is_empty() && !reacted {
-                return deadline;
-            }
+            let acts = !actions.is_empty();
             self.execute(actions);
+            let (second_deadline, second_acts) = self.play_second();
+            if !acts && !second_acts && !reacted {
+                return deadline.min(second_deadline);
+            }
         }
         panic!("the election does not settle:\n{}", self.log);
     }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::election::Config;
 use crate::model::{CandidateKey, CandidateRecord, Moment, Now, WireTime};
 use crate::ranking::Rule;
 
@@ -26,6 +25,7 @@ fn a_candidate_better_than_the_holder_is_pinged_unless_an_even_better_one_is_pre
     };
     let terms = Terms { rule: Rule::Ours, ..Terms::new(None, std::iter::empty(), NOW) };
     let rank = holder.claim.clone().unwrap().rank;
+    let config = Config::default();
     let context = LeaseContext {
         lease: &lease,
         terms: &terms,
@@ -33,7 +33,7 @@ fn a_candidate_better_than_the_holder_is_pinged_unless_an_even_better_one_is_pre
         preferred_place: Some(2),
         electing: false,
         grant_is_young: false,
-        status_rest: Duration::ZERO,
+        config: &config,
     };
     let verdict = |member, place| context.verdict(member, place);
     assert_eq!(verdict(&best, 1).reason, Reason::Asked);

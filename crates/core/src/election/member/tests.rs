@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::election::Reason;
-use crate::model::RecordedStatus;
+use crate::model::{Condition, RecordedStatus};
 
 fn at(seconds: i64) -> Moment {
     Moment::from_micros(seconds * 1_000_000)
@@ -308,7 +308,7 @@ fn only_the_answer_to_the_newest_status_write_shows_whether_the_status_was_kept(
     let written = |seconds| Source::StatusWritten { sent: at(seconds) };
     let mut member = Member::first(version(5, 100), now(0), &Config::default());
     member.shown = Some(verdict.clone());
-    member.status_sent_at = Some(at(2));
+    member.observe_status_sent(&verdict.status(), at(2));
     observe(&mut member, version(6, 100), written(1), 3);
     assert_eq!((member.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
     let mut other = member.clone();

@@ -5,7 +5,7 @@ use std::fmt;
 use super::acts::By;
 use super::short::Short;
 use super::{NAME, OnHold, QUOTE, Why, advantage, refused};
-use crate::election::{Event, Write};
+use crate::election::{Event, NoEffect, Write};
 use crate::model::{Cause, Ending, Transfer};
 use crate::ranking::Criterion;
 
@@ -24,6 +24,7 @@ impl Event {
             Self::Inadmissible { why, .. } => refused(why),
             Self::WriteHasNoEffect { .. } => "WriteHasNoEffect",
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
+            Self::SecondController => "SecondController",
             Self::HandedOver { .. } => "HandedOver",
         }
     }
@@ -42,6 +43,7 @@ impl Event {
             | Self::MalformedAct { .. }
             | Self::Inadmissible { .. }
             | Self::WriteHasNoEffect { .. }
+            | Self::SecondController
             | Self::HolderIgnoresPreferred { .. } => true,
         }
     }
@@ -113,22 +115,14 @@ impl fmt::Display for Event {
                 )
             }
             Self::Inadmissible { why, .. } => why.fmt(f),
-            Self::WriteHasNoEffect { write, lost, candidate } => {
+            Self::WriteHasNoEffect { write, why, candidate } => {
                 let object = if candidate.is_some() { "LeaseCandidate" } else { "Lease" };
-                write!(f, "The API server accepts the write {:?}, but ", write.as_str())?;
-                match write {
-                    Write::Create => f.write_str("the Lease is deleted at once. Find the controller that deletes it."),
-                    Write::Delete => f.write_str(
-                        "a finalizer keeps the LeaseCandidate. Remove the finalizer, or repair the controller that \
-                         should remove it.",
-                    ),
-                    _ => write!(
-                        f,
-                        "does not keep the {lost}. Exempt this {object} from the admission policy or webhook that \
-                         changes it.",
-                    ),
-                }
+                write_no_effect(f, *write, *why, object)
             }
+            Self::SecondController => f.write_str(
+                "A second controller elects for this Lease, so each undoes writes of the other. Uninstall one of them, or \
+                 give each its own namespaces. \"hustings check\" lists the controllers of the cluster.",
+            ),
             Self::HolderIgnoresPreferred { holder, preferred } => {
                 write!(
                     f,
@@ -137,6 +131,42 @@ impl fmt::Display for Event {
                 )
             }
         }
+    }
+}
+
+impl fmt::Display for NoEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dropped(part) => f.write_str(part),
+            Self::Reverted(part) => write!(f, "{part}, which another client reverts"),
+        }
+    }
+}
+
+fn write_no_effect(f: &mut fmt::Formatter<'_>, write: Write, why: NoEffect, object: &str) -> fmt::Result {
+    let accepted = format_args!("The API server accepts the write {:?}, but", write.as_str());
+    match (write, why) {
+        (Write::Create, NoEffect::Dropped(_)) => {
+            write!(f, "{accepted} the Lease is deleted at once. Find the controller that deletes it.")
+        }
+        (Write::Create, NoEffect::Reverted(_)) => {
+            write!(f, "{accepted} another client deletes the Lease soon after each creation. Find that client.")
+        }
+        (Write::Delete, _) => write!(
+            f,
+            "{accepted} a finalizer keeps the LeaseCandidate. Remove the finalizer, or repair the controller that should \
+             remove it."
+        ),
+        (_, NoEffect::Dropped(part)) => write!(
+            f,
+            "{accepted} does not keep the {part}. Exempt this {object} from the admission policy or webhook that changes \
+             it."
+        ),
+        (_, NoEffect::Reverted(part)) => write!(
+            f,
+            "{accepted} another client reverts the {part}. Exempt this {object} from that client: \"kubectl get -o yaml \
+             --show-managed-fields\" names it."
+        ),
     }
 }
 

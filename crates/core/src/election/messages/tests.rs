@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::election::{AdminAct, Event, LeaseVerdict, Timer, TransferRefusal, Unheld, Write};
+use crate::election::{AdminAct, Event, LeaseVerdict, NoEffect, Timer, TransferRefusal, Unheld, Write};
 use crate::model::{CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Moment, Pin, Transfer, Version, WireTime};
 
 fn invalid(text: &str) -> InvalidVersion {
@@ -135,7 +135,12 @@ fn each_event_has_a_word_and_is_a_warning_if_it_needs_a_person() {
             "MalformedAct",
             true,
         ),
-        (Event::WriteHasNoEffect { write: Write::Grant, lost: "x", candidate: None }, "WriteHasNoEffect", true),
+        (
+            Event::WriteHasNoEffect { write: Write::Grant, why: NoEffect::Dropped("x"), candidate: None },
+            "WriteHasNoEffect",
+            true,
+        ),
+        (Event::SecondController, "SecondController", true),
         (Event::HolderIgnoresPreferred { holder: a(), preferred: b() }, "HolderIgnoresPreferred", true),
     ] {
         assert_eq!((event.as_str(), event.is_warning()), (word, is_warning));

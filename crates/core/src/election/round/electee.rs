@@ -162,6 +162,14 @@ impl Election {
         let is_asked = preferred.is_some() || record.preferred_holder.is_some();
         let unchanged_since = self.request_unchanged_since(candidates, now);
         let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();
+        // A request that another client reverts is repeated after a pause. Until then, no proof of life is needed.
+        if let Some(best) = contenders.first()
+            && preferred.as_ref() != Some(&best.key)
+            && self.is_paused(&writes::request(record, &best.key), builder)
+        {
+            self.ballot = None;
+            return BallotResult::Open;
+        }
         let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
         if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&member.key) == preferred.as_ref())
             && incumbent.ping.is_none()

@@ -20,7 +20,8 @@ impl Election {
         let own_creation = self.lease.view.is_own_creation();
         let write = self.lease.view.record().map(|record| writes::hold(record, hold, own_creation));
         let is_recorded = matches!(write, Some(None));
-        if self.ping_determining(is_recorded, None, candidates, builder) {
+        let is_paused = write.iter().flatten().any(|(write, _)| self.is_paused(write, builder));
+        if self.ping_determining(is_recorded || is_paused, None, candidates, builder) {
             match write {
                 None => self.create_lease(builder),
                 Some(Some((write, event))) => self.write_lease(write, Some(event), builder),

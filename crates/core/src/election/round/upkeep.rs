@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::Candidates;
+use crate::election::ineffective::Part;
 use crate::election::member::Member;
 use crate::election::state::HandOverRequest;
 use crate::election::{Action, Election, Event, LeaseVerdict, Timer, Write, writes};
@@ -24,7 +25,7 @@ impl Election {
             return;
         }
         let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
-        if !is_foreign && self.ineffective.until(Write::Enrol, now).is_none() {
+        if !is_foreign && self.ineffective.until(Write::Enrol, &[Part::label()], now).is_none() {
             self.write_lease(writes::enrol(observed.record()), None, builder);
         }
         let due = self.lease.read_at.map_or(now, |at| at.after(self.config.requeue));
@@ -108,14 +109,14 @@ impl Election {
     pub(super) fn report_ineffective(&mut self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
         self.ineffective.forget_unneeded(now, &self.config);
-        for (write, lost) in self.ineffective.report() {
-            builder.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate: None }));
+        for (write, why) in self.ineffective.report() {
+            builder.act(Action::Event(Event::WriteHasNoEffect { write, why, candidate: None }));
         }
         for member in &mut candidates.members {
             member.ineffective.forget_unneeded(now, &self.config);
-            for (write, lost) in member.ineffective.report() {
+            for (write, why) in member.ineffective.report() {
                 let candidate = Some((member.key.clone(), Arc::clone(&member.uid)));
-                builder.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate }));
+                builder.act(Action::Event(Event::WriteHasNoEffect { write, why, candidate }));
             }
         }
     }

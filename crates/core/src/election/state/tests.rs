@@ -108,10 +108,10 @@ fn a_label_that_another_client_writes_is_no_longer_reported_as_lost() {
     let mut election = election();
     let record = LeaseRecord { enrolled: false, strategy: Some("s".to_owned()), ..held() };
     election.ineffective.note(Write::Create, Some("deleted at once"), at(0).moment, &Config::default());
-    election.written = Some(LeaseWrite::new(Purpose::Enrol, &record));
+    election.written = Some((LeaseWrite::new(Purpose::Enrol, &record), vec![Part::label()]));
     observe(&mut election, record.clone(), Source::Written { sent: at(0).moment }, 0);
     let lost: Vec<_> = election.ineffective_writes().collect();
-    assert_eq!(lost, [(None, Write::Enrol, "label hustings.io/enrolled")]);
+    assert_eq!(lost, [(None, Write::Enrol, NoEffect::Dropped("label hustings.io/enrolled"))]);
     let unruled = LeaseRecord { enrolled: true, resource_version: 6, strategy: None, ..record.clone() };
     observe(&mut election, unruled, Source::Watch, 1);
     assert_eq!(election.ineffective_writes().count(), 1, "the strategy is lost with it");
@@ -212,7 +212,10 @@ fn a_write_without_effect_is_forgotten_once_no_decision_repeats_it() {
     member.ineffective.note(Write::Ping, Some("y"), at(0).moment, &config);
     election.decide(at(1));
     let lost: Vec<_> = election.ineffective_writes().collect();
-    assert_eq!(lost, [(None, Write::Prefer, "x"), (Some(&key), Write::Ping, "y")]);
+    assert_eq!(
+        lost,
+        [(None, Write::Prefer, NoEffect::Dropped("x")), (Some(&key), Write::Ping, NoEffect::Dropped("y"))]
+    );
     election.decide(at(60));
     assert_eq!(election.ineffective_writes().count(), 0);
 }
