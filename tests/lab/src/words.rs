@@ -103,6 +103,7 @@ pub(crate) fn describe_note(note: &Note) -> String {
         Note::Refused => "refused".to_owned(),
         Note::OutcomeUnknown => "outcome unknown".to_owned(),
         Note::WriteReverted => "the write of the Lease was not kept".to_owned(),
+        Note::CandidateDeleted => "the candidate is deleted again and again".to_owned(),
         Note::CandidateWriteReverted => "the write of the candidate was not kept".to_owned(),
         Note::NoController => "nobody elects: it is for the candidates to do".to_owned(),
         Note::NoCandidates => "there are no candidates here".to_owned(),

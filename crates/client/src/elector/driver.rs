@@ -215,6 +215,10 @@ impl Driver {
                 "the server accepts writes of the candidate but does not keep its renewTime: check for an admission \
                  policy or webhook that changes LeaseCandidates"
             ),
+            Note::CandidateDeleted => tracing::warn!(
+                "another client deletes the candidate soon after each creation: check for a tool that deletes the \
+                 LeaseCandidates that its manifests do not contain"
+            ),
             Note::NoController => {
                 tracing::info!("no controller elects: the candidates elect among themselves");
             }

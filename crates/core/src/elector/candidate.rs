@@ -44,8 +44,14 @@ pub(super) struct Candidate {
     next_try_at: Moment,
     /// Renewals whose answer did not show them.
     reverted: RevertedWrites,
-    /// The earliest time to create the candidate again, in case another client deletes it again and again.
+    /// The earliest time to create the candidate again.
     next_creation_at: Moment,
+    /// When this process created the candidate again, after another client had deleted it.
+    created_again_at: Option<Moment>,
+    /// When the candidate was last found deleted.
+    deleted_at: Option<Moment>,
+    /// Creations that another client undid. A GitOps tool may delete what its manifests do not contain.
+    undone_creations: RevertedWrites,
     /// Creations that found no namespace or no kind. They delay the next creation as reverted renewals delay a renewal.
     missed_creations: RevertedWrites,
     /// A renewal without a ping is due.
@@ -79,6 +85,9 @@ impl Candidate {
             next_try_at: now,
             reverted: RevertedWrites::default(),
             next_creation_at: now,
+            created_again_at: None,
+            deleted_at: None,
+            undone_creations: RevertedWrites::default(),
             missed_creations: RevertedWrites::default(),
             unasked: false,
             renewed_for: None,
@@ -163,6 +172,7 @@ impl Candidate {
             Outcome::Landed(record) => {
                 let is_ping = matches!(task, CandidateTask::AskNamesake { .. });
                 if task == CandidateTask::Create {
+                    self.created_again_at = self.deleted_at.map(|_| now.moment);
                     self.refreshed_uid = Some(record.uid.clone());
                     self.owner.written(record.owned, now.moment);
                     self.answered = None;
@@ -228,6 +238,9 @@ impl Candidate {
         if self.reverted.take_report() {
             plan.note(Note::CandidateWriteReverted);
         }
+        if self.undone_creations.take_report() {
+            plan.note(Note::CandidateDeleted);
+        }
         if self.is_deleted(now.moment) || !(may_stand || self.delete_until.is_some()) {
             return;
         }
@@ -242,7 +255,9 @@ impl Candidate {
         let is_poll = task == CandidateTask::Read && self.state.seen().is_some();
         let not_before = match &task {
             CandidateTask::Create => {
-                self.next_try_at.max(self.next_creation_at).max(self.missed_creations.not_before(now.moment))
+                let undone = [&self.missed_creations, &self.undone_creations];
+                let not_before = undone.map(|creations| creations.not_before(now.moment)).into_iter().max();
+                self.next_try_at.max(self.next_creation_at).max(not_before.unwrap_or(now.moment))
             }
             CandidateTask::Renew(renewal) => {
                 let repair_at = if renewal.repairs { self.edits.not_before(now.moment) } else { now.moment };
@@ -267,6 +282,7 @@ impl Candidate {
             CandidateTask::Create => {
                 self.next_creation_at = plan.retry_at();
                 self.missed_creations.observe_sent(plan);
+                self.undone_creations.observe_sent(plan);
             }
             CandidateTask::Renew(renewal) => {
                 self.renewal = Some(renewal.clone());
@@ -373,6 +389,10 @@ impl Candidate {
                 false
             }
         };
+        self.deleted_at = self.seen().map_or(self.deleted_at, |_| Some(now));
+        if let Some(created_at) = self.created_again_at.take().filter(|_| self.delete_until.is_none()) {
+            self.undone_creations.observe_undone(created_at, now);
+        }
         self.state = KnownCandidate::Missing { live: live || was_live };
         self.newest_at = now;
         // No version will ever show a write to an object that is gone.

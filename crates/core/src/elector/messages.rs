@@ -250,6 +250,8 @@ pub enum Note {
     WriteReverted,
     /// The same as [`Note::WriteReverted`], for the candidate.
     CandidateWriteReverted,
+    /// Another client deletes the candidate soon after each creation.
+    CandidateDeleted,
     /// No controller elects: the candidates elect among themselves until a controller is observed.
     NoController,
     /// The cluster does not know the kind LeaseCandidate. The elector claims the Lease nevertheless, after the longest

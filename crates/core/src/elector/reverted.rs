@@ -5,8 +5,13 @@
 //! After each reverted write it waits twice as long, whatever it observes in between, until a version shows a write: an
 //! answer, or the watch where it is faster.
 
+use std::time::Duration;
+
 use super::plan::Plan;
 use crate::model::Moment;
+
+/// How long a write must last to be settled: longer than the longest wait.
+const SETTLED_AFTER: Duration = Duration::from_mins(1);
 
 /// The writes of one object that were reverted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,6 +25,12 @@ impl RevertedWrites {
     /// Records that a write is sent.
     pub(super) fn observe_sent(&mut self, plan: &Plan) {
         self.retry_at = plan.retry_after(self.in_a_row);
+    }
+
+    /// Records that what was written at `written` is undone now. It is a revert if that happens soon. A client that undoes
+    /// one write a minute later does no harm.
+    pub(super) fn observe_undone(&mut self, written: Moment, now: Moment) {
+        self.observe_answer(now >= written.after(SETTLED_AFTER));
     }
 
     /// Records whether the answer to a write shows the write.

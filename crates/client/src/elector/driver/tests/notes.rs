@@ -53,6 +53,11 @@ fn each_note_is_logged_with_its_level_and_its_remedy() {
             "WARN the server accepts writes of the candidate but does not keep its renewTime: check for an admission \
              policy or webhook that changes LeaseCandidates",
         ),
+        (
+            Note::CandidateDeleted,
+            "WARN another client deletes the candidate soon after each creation: check for a tool that deletes the \
+             LeaseCandidates that its manifests do not contain",
+        ),
         (Note::NoController, "INFO no controller elects: the candidates elect among themselves"),
         (
             Note::NoCandidates,
