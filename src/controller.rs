@@ -212,7 +212,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         health,
         page,
     };
-    let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
+    let dispatcher = Box::pin(Dispatcher::new(parts, &scopes).run(events, stop));
     let elections = async {
         tokio::select! {
             biased;

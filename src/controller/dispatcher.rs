@@ -12,6 +12,7 @@ mod measure;
 mod publication;
 mod publish;
 mod scopes;
+mod second_controller;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::publication::Publication;
 use self::scopes::Scopes;
+use self::second_controller::SecondController;
 use super::elected_lease::{Change, ElectedLease, LeasePlan};
 use super::events::EventPublisher;
 use super::execute::Executor;
@@ -93,6 +95,8 @@ pub(super) struct Dispatcher {
     /// Warns of writes that succeed without effect. It always passes, so that one Lease cannot make the process
     /// unready.
     writes: Check,
+    /// Warns of a second controller.
+    second: SecondController,
     publication: Option<Publication>,
 }
 
@@ -110,6 +114,7 @@ impl Dispatcher {
         Self {
             statuses: Statuses::new(parts.executor.clone()),
             writes: parts.health.check("writes"),
+            second: SecondController::new(&parts.health),
             publication: parts.page.take().map(Publication::new),
             parts,
             leases: BTreeMap::new(),
@@ -279,7 +284,8 @@ impl Dispatcher {
             return;
         };
         self.note_change(&key);
-        let LeasePlan { actions, current, statuses } = plan;
+        let LeasePlan { mut actions, current, statuses } = plan;
+        self.second.report(&key, &mut actions);
         for status in statuses {
             self.statuses.submit(status);
         }

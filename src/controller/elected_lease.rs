@@ -270,14 +270,9 @@ impl ElectedLease {
         })
     }
 
-    /// Describes the writes that succeed without effect.
-    pub(super) fn ineffective_writes(&self) -> impl Iterator<Item = String> {
-        self.election.ineffective_writes().map(|(candidate, write, lost)| match candidate {
-            None => format!("{} of Lease {} ({lost})", write.as_str(), self.key),
-            Some(candidate) => {
-                format!("{} of LeaseCandidate {}/{candidate} ({lost})", write.as_str(), self.key.namespace())
-            }
-        })
+    /// The election.
+    pub(super) const fn election(&self) -> &Election {
+        &self.election
     }
 
     fn plan(&self, decided: Vec<Action>, stores: &Stores) -> LeasePlan {

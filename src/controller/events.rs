@@ -151,6 +151,7 @@ impl EventPublisher {
             }
             | Event::Inadmissible { candidate: (affected, uid), .. } => (candidate(key, affected, Some(uid)), None),
             Event::OnHold(_)
+            | Event::SecondController
             | Event::NoLiveCandidate { .. }
             | Event::Act { .. }
             | Event::TransferRefused { .. }

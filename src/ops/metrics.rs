@@ -68,6 +68,8 @@ pub struct ControllerMetrics {
     pub leases: Labelled<Gauge>,
     /// Candidates of all Leases.
     pub candidates: Gauge,
+    /// Leases for which a second controller elects.
+    pub contested_leases: Gauge,
     /// The metrics per Lease.
     pub each_lease: LeaseMetrics,
     /// How long Leases were without a holder, in seconds, by how they lost the last one.
@@ -116,6 +118,7 @@ impl ControllerMetrics {
             native_elector_since: Gauge::default(),
             leases: series(LeaseState::ALL.map(LeaseState::label)),
             candidates: Gauge::default(),
+            contested_leases: Gauge::default(),
             each_lease: LeaseMetrics::new(lease_limit),
             unheld: Family::new_with_constructor(unheld as fn() -> Histogram),
             silence: Family::new_with_constructor(unheld as fn() -> Histogram),
@@ -206,6 +209,11 @@ impl ControllerMetrics {
             self.leases.clone(),
         );
         registry.register("candidates", "Candidates of all Leases", self.candidates.clone());
+        registry.register(
+            "contested_leases",
+            "Leases for which a second controller elects, too",
+            self.contested_leases.clone(),
+        );
         registry.register_collector(Box::new(self.each_lease.clone()));
         registry.register_with_unit(
             "unheld",

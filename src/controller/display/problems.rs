@@ -117,10 +117,10 @@ impl Facts<'_> {
     }
 
     fn ineffective_writes(&self) -> impl Iterator<Item = Problem> {
-        self.election.ineffective_writes().map(|(candidate, write, lost)| {
+        self.election.ineffective_writes().map(|(candidate, write, why)| {
             // The sentence does not show the uid.
             let candidate = candidate.map(|candidate| (candidate.clone(), "".into()));
-            warning(&Event::WriteHasNoEffect { write, lost, candidate })
+            warning(&Event::WriteHasNoEffect { write, why, candidate })
         })
     }
 
