@@ -13,6 +13,7 @@ mod limit;
 mod own_lease;
 mod report;
 mod rights;
+mod second_controller;
 mod server;
 
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use super::installation::Installation;
 use super::limit::TIMEOUT;
 use super::report::{Finding, Verdict};
-use super::{bootstrap, crd, own_lease};
+use super::{bootstrap, crd, own_lease, second_controller};
 use crate::cluster::{api_error, limited, scoped};
 use crate::controller::{self, Config, Missing, Native, OWN_LEASE, PermissionPurpose, Requirements};
 use crate::reviews::Subject;
@@ -32,6 +32,7 @@ pub(super) async fn check(
         findings.extend(unlisted.map(|reason| Finding::unknown("deployment", reason)));
         findings.extend(without_a_deployment(client, namespace).await);
     }
+    findings.extend(second_controller::check(client, namespace, &installations).await);
     findings
 }
 
