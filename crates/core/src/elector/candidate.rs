@@ -389,7 +389,7 @@ impl Candidate {
                 false
             }
         };
-        self.deleted_at = self.seen().map_or(self.deleted_at, |_| Some(now));
+        self.deleted_at = self.state.seen().map_or(self.deleted_at, |_| Some(now));
         if let Some(created_at) = self.created_again_at.take().filter(|_| self.delete_until.is_none()) {
             self.undone_creations.observe_undone(created_at, now);
         }
