@@ -142,7 +142,6 @@ impl CommandTerm<'_> {
                         self.let_go(arrived.context("the gate of the command is broken")?, target);
                         started = true;
                     } else {
-                        tracing::warn!(term = self.term.number, "the term ended before the command was started");
                         bounds.valid_until = bounds.valid_until.min(self.runner.clock.now());
                     }
                 }
@@ -164,7 +163,11 @@ impl CommandTerm<'_> {
         };
         // The guardian may have killed the command while this process was frozen.
         lost |= self.runner.clock.now() >= bounds.valid_until;
-        tracing::info!(%status, lost, "the command ended");
+        if started {
+            tracing::info!(%status, lost, "the command ended");
+        } else {
+            tracing::warn!(term = self.term.number, "the term ended before the command was started");
+        }
         Ok(match bounds.stopping_since {
             _ if lost => CommandEnd::Lost,
             // The process at the gate has no exit code of the command.

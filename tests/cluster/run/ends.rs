@@ -118,6 +118,6 @@ async fn command_that_is_not_executable_is_not_restarted() {
     let program = vec![file.to_str().unwrap().to_owned()];
     let one = Wrapper::start(&plane, &namespace, "one", &["--restart=always"], program);
     assert_eq!(one.exit_code().await, Some(127), "{}", one.log());
-    assert!(one.log().contains(": No such file"), "{}", one.log());
+    assert!(one.log().contains("its interpreter /nowhere/interpreter was not found"), "{}", one.log());
     assert_eq!(holder(&plane, &namespace).await, "");
 }
