@@ -92,22 +92,26 @@ impl Namespaces {
     /// Reads the namespaces periodically and reports those that are missing, for ever.
     pub(super) async fn watch(self, client: Client, check: Check) {
         let mut changes = self.0.subscribe();
-        let mut due = tokio::time::Instant::now();
-        loop {
-            tokio::select! {
-                biased;
-                () = tokio::time::sleep_until(due) => {
-                    self.read(&client).await;
-                    let is_missing = |state: &NamespaceState| state.exists == Some(false);
-                    let pause = if self.0.borrow().values().any(is_missing) { PAUSE_WHILE_MISSING } else { PAUSE };
-                    due = tokio::time::Instant::now() + pause;
-                }
-                changed = changes.changed() => {
-                    // This task itself holds the other end.
-                    debug_assert!(changed.is_ok());
+        let reports = async {
+            loop {
+                self.report(&check);
+                if changes.changed().await.is_err() {
+                    return;
                 }
             }
-            self.report(&check);
+        };
+        let reads = async {
+            loop {
+                self.read(&client).await;
+                let is_missing = |state: &NamespaceState| state.exists == Some(false);
+                let pause = if self.0.borrow().values().any(is_missing) { PAUSE_WHILE_MISSING } else { PAUSE };
+                tokio::time::sleep(pause).await;
+            }
+        };
+        // The reads may take long, and readiness does not depend on their answers.
+        tokio::select! {
+            () = reports => {}
+            () = reads => {}
         }
     }
 

@@ -20,6 +20,7 @@ async fn an_election_does_not_wait_for_parts_of_the_api_that_it_does_not_need() 
         "/apis/authorization.k8s.io/",
         "/apis/events.k8s.io/",
         "/api/",
+        "/api/v1/namespaces/",
     ] {
         let server = server();
         server.lock().unwrap().silent = Some(silent);
@@ -50,4 +51,13 @@ async fn a_controller_whose_native_api_hangs_is_unready_for_two_minutes_and_name
         let check = checks.into_iter().find(|check| check.name == name).unwrap();
         assert!(check.message.as_ref().unwrap().contains(", since 20"), "{check:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_gets_no_answer_about_namespaces_is_ready() {
+    let server = server();
+    server.lock().unwrap().silent = Some("/api/v1/namespaces/");
+    let running = start(server, "--watch-namespaces=n,other", TokioClock::shared());
+    running.wait_for_holder(WEB, "a").await;
+    assert_eq!(running.failing(), [] as [String; 0]);
 }

@@ -62,11 +62,14 @@ impl WatchReporter {
     pub(super) async fn overdue<K: WatchedKind>(&mut self) -> bool {
         let mut changes = self.namespaces.changes();
         let Some(outage) = &mut self.outage else { return std::future::pending().await };
-        let is_overdue = tokio::select! {
-            stage = outage.next_stage() => stage == OutageStage::Overdue,
+        let before = outage.stage();
+        tokio::select! {
+            _ = outage.next_stage() => {}
             // Whether this namespace may be missing depends on the other watches.
-            _ = changes.changed() => false,
-        };
+            _ = changes.changed() => {}
+        }
+        // A process that was suspended skips a stage.
+        let is_overdue = before == OutageStage::Short && outage.stage() > before;
         if is_overdue {
             self.metrics.unlisted.get_or_create(&K::RESOURCE.label()).inc();
         }
