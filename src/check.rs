@@ -21,6 +21,7 @@ use std::process::ExitCode;
 pub use self::installation::ReadConfig;
 pub(crate) use self::installation::{Installation, find as find_installations};
 use self::limit::{TIMEOUT, timed_out, within};
+pub(crate) use self::own_lease::live_holder;
 use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;

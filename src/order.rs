@@ -1,61 +1,60 @@
-//! Describes the ranking of candidates: the place of the holder, and the criterion that decides it.
+//! Describes the place of the holder in the order of the election, and the criterion that decides it.
 
-use hustings_core::model::{CandidateRecord, CandidateState, Pin};
-use hustings_core::ranking::{Criterion, Rank};
+use hustings_core::election::Election;
+use hustings_core::model::{CandidateKey, CandidateRecord, Now};
+use hustings_core::ranking::Criterion;
 
-/// The place of the holder in the ranking, and the criterion that decides it. `ranked` contains the admissible
-/// candidates, best first. `rank` is the place of the holder among them, from 1.
-pub(crate) fn place(rank: usize, ranked: &[&CandidateRecord], pin: Option<&Pin>) -> Option<String> {
-    let holder = ranked.get(rank.checked_sub(1)?)?;
+/// The place of the holder in the order, and the criterion that decides it; `None` if it is no admissible candidate.
+pub(crate) fn place(holder: &CandidateKey, election: &Election, now: Now) -> Option<String> {
+    let ranking = election.ranking(now);
+    let ranked: Vec<_> = ranked(&ranking).collect();
+    let index = ranked.iter().position(|candidate| *candidate == holder)?;
     if ranked.len() == 1 {
         return Some(format!("{} is the only admissible candidate.", holder.name));
     }
-    let place = format!("{} ranks {} of {}", holder.name, ordinal(rank), ranked.len());
-    if rank > 1 && pin.is_some_and(|pin| pin.candidate == holder.name) {
-        return Some(format!("{place} by merit, but an administrator pinned the Lease to it."));
-    }
-    let (other, relation) = match rank {
-        1 => (ranked.get(1)?, "before"),
-        _ => (ranked.first()?, "behind"),
-    };
-    Some(format!("{place}, {relation} {}{}.", other.name, difference(holder, other)))
+    let (other, relation) = if index == 0 { (ranked.get(1)?, "before") } else { (ranked.first()?, "behind") };
+    let place = format!("{} ranks {} of {}, {relation} {}", holder.name, ordinal(index + 1), ranked.len(), other.name);
+    let why = election.criterion(holder, other, now).and_then(|criterion| {
+        let (better, worse) = if index == 0 { (holder, *other) } else { (*other, holder) };
+        Some(difference(criterion, better, worse, election.candidate(holder)?, election.candidate(other)?))
+    });
+    Some(why.map_or_else(|| format!("{place}."), |why| format!("{place}: {why}.")))
+}
+
+/// The admissible candidates of a ranking.
+fn ranked(ranking: &[(CandidateKey, Option<usize>)]) -> impl Iterator<Item = &CandidateKey> {
+    ranking.iter().filter(|(_, place)| place.is_some()).map(|(candidate, _)| candidate)
 }
 
 /// Names the criterion that decides between two candidates.
-fn difference(one: &CandidateRecord, other: &CandidateRecord) -> String {
-    let is_damped = |record: &CandidateRecord| record.status.state == Some(CandidateState::Damped);
-    if is_damped(one) != is_damped(other) {
-        let damped = if is_damped(one) { one } else { other };
-        return format!(": {} ranks last for a while", damped.name);
-    }
-    let rank =
-        |record: &CandidateRecord| record.standing().ok().map(|standing| (Rank::new(&standing, record), standing));
-    let (Some((rank_one, one_stands)), Some((rank_other, other_stands))) = (rank(one), rank(other)) else {
-        return String::new();
-    };
+fn difference(
+    criterion: Criterion,
+    better: &CandidateKey,
+    worse: &CandidateKey,
+    holder: &CandidateRecord,
+    other: &CandidateRecord,
+) -> String {
     let emulation = |record: &CandidateRecord| record.emulation_version.clone().unwrap_or_default();
-    match rank_one.criterion(&rank_other) {
-        Some(Criterion::Priority) => {
-            format!(
-                ": its priority is {}, and that of {} is {}",
-                one_stands.priority, other.name, other_stands.priority
-            )
+    match criterion {
+        Criterion::Exclusion => format!("an administrator excludes {}", worse.name),
+        Criterion::Damping => format!("{} ranks last for a while", worse.name),
+        Criterion::Pin => format!("an administrator pinned the Lease to {}", better.name),
+        Criterion::Transfer => format!("an administrator transfers the Lease to {}", better.name),
+        Criterion::Priority => {
+            format!("its priority is {}, and that of {} is {}", holder.priority, other.name, other.priority)
         }
-        Some(Criterion::EmulationVersion) => {
-            format!(": it emulates {}, and {} emulates {}", emulation(one), other.name, emulation(other))
+        Criterion::EmulationVersion => {
+            format!("it emulates {}, and {} emulates {}", emulation(holder), other.name, emulation(other))
         }
-        Some(Criterion::BinaryVersion) => {
-            format!(
-                ": its binary version is {}, and that of {} is {}",
-                one.binary_version, other.name, other.binary_version
-            )
-        }
-        Some(Criterion::CreationTime) => format!(
-            ": their versions and priorities are equal, and its candidate is from {}, that of {} from {}",
-            one.creation_time, other.name, other.creation_time
+        Criterion::BinaryVersion => format!(
+            "its binary version is {}, and that of {} is {}",
+            holder.binary_version, other.name, other.binary_version
         ),
-        Some(_) => ": they are equal in everything but their names".to_owned(),
-        None => String::new(),
+        Criterion::CreationTime => format!(
+            "their versions and priorities are equal, and its candidate is from {}, that of {} from {}",
+            holder.creation_time, other.name, other.creation_time
+        ),
+        Criterion::Name | Criterion::Kind => "they are equal in everything but their names".to_owned(),
     }
 }
 
@@ -72,9 +71,13 @@ fn ordinal(number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::model::WireTime;
+    use hustings_core::election::{Config, Observation, Source};
+    use hustings_core::model::{Annotation, CandidateState, Exclusion, LeaseRecord, Moment, Pin, Transfer, WireTime};
 
     use super::*;
+
+    const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+    const LATER: WireTime = WireTime::from_micros(30_000_000);
 
     #[test]
     fn ordinals_read_as_people_write_them() {
@@ -82,66 +85,65 @@ mod tests {
         assert_eq!(ordinals, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]);
     }
 
-    fn candidate(name: &str, emulation: &str) -> CandidateRecord {
+    fn candidate(name: &str) -> CandidateRecord {
         CandidateRecord {
             name: name.to_owned(),
+            lease_name: "l".to_owned(),
             binary_version: "1.32".to_owned(),
-            emulation_version: Some(emulation.to_owned()),
+            emulation_version: Some("1.31".to_owned()),
+            resource_version: 1,
             ..CandidateRecord::default()
         }
     }
 
-    #[test]
-    fn each_criterion_that_decides_a_place_has_its_own_words() {
-        let base = || candidate("a", "1.31");
-        let other = |change: fn(&mut CandidateRecord)| {
-            let mut other = CandidateRecord { name: "b".to_owned(), ..base() };
-            change(&mut other);
-            other
-        };
-        for (other, expected) in [
-            (other(|b| b.priority = 1), "behind b: its priority is 0, and that of b is 1."),
-            (
-                other(|b| b.binary_version = "1.33".to_owned()),
-                "before b: its binary version is 1.32, and that of b is 1.33.",
-            ),
-            (
-                other(|b| b.creation_time = WireTime::from_micros(1_000_000)),
-                "before b: their versions and priorities are equal, and its candidate is from 1970-01-01T00:00:00Z, that of \
-                 b from 1970-01-01T00:00:01Z.",
-            ),
-            (other(|_| {}), "before b: they are equal in everything but their names."),
-            (
-                other(|b| {
-                    b.emulation_version = Some("1.30".to_owned());
-                    b.status.state = Some(CandidateState::Damped);
-                }),
-                "before b: b ranks last for a while.",
-            ),
-        ] {
-            let is_behind = expected.starts_with("behind");
-            let (a, rank) = (base(), if is_behind { 2 } else { 1 });
-            let ranked = if is_behind { [&other, &a] } else { [&a, &other] };
-            let ordinal = if is_behind { "2nd" } else { "1st" };
-            assert_eq!(place(rank, &ranked, None).unwrap(), format!("a ranks {ordinal} of 2, {expected}"));
+    /// What is said of the place of a in a group of a and b, after `change`.
+    fn place_of_a(change: fn(&mut LeaseRecord, &mut CandidateRecord, &mut CandidateRecord)) -> String {
+        let mut lease = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
+        let (mut a, mut b) = (candidate("a"), candidate("b"));
+        change(&mut lease, &mut a, &mut b);
+        let mut election = Election::new(Config::default(), "n", "l");
+        election.observe(NOW, Observation::Lease { record: lease, source: Source::Watch });
+        for record in [a, b] {
+            election.observe(NOW, Observation::Candidate { record, source: Source::Watch });
         }
+        place(&"a".into(), &election, NOW).unwrap_or_default()
     }
 
     #[test]
-    fn the_place_of_a_holder_names_the_criterion_that_decides_it() {
-        let (a, b) = (candidate("a", "1.31"), candidate("b", "1.32"));
-        let place = |rank, pin| place(rank, &[&a, &b], pin);
-        assert_eq!(place(1, None).unwrap(), "a ranks 1st of 2, before b: it emulates 1.31, and b emulates 1.32.");
-        assert_eq!(place(2, None).unwrap(), "b ranks 2nd of 2, behind a: it emulates 1.32, and a emulates 1.31.");
-        let pin = Pin { candidate: "b".to_owned(), until: WireTime::from_micros(0) };
-        let expected = "b ranks 2nd of 2 by merit, but an administrator pinned the Lease to it.";
-        assert_eq!(place(2, Some(&pin)).unwrap(), expected);
-        let pin = Pin { candidate: "a".to_owned(), ..pin };
-        assert_eq!(place(1, Some(&pin)), place(1, None), "it ranks first anyway");
-        assert_eq!((place(0, None), place(3, None)), (None, None), "it is not admissible");
-        let c = candidate("c", "1.32");
-        let expected = "c ranks 3rd of 3, behind a: it emulates 1.32, and a emulates 1.31.";
-        assert_eq!(super::place(3, &[&a, &b, &c], None).unwrap(), expected);
-        assert_eq!(super::place(1, &[&a], None).unwrap(), "a is the only admissible candidate.");
+    fn each_criterion_that_decides_a_place_has_its_own_words() {
+        for (expected, change) in [
+            (
+                "a ranks 1st of 2, before b: an administrator excludes b.",
+                (|_, _, b| b.acts.exclude = Some(Annotation::Valid(Exclusion { until: LATER, reason: String::new() })))
+                    as fn(&mut LeaseRecord, &mut CandidateRecord, &mut CandidateRecord),
+            ),
+            ("a ranks 2nd of 2, behind b: a ranks last for a while.", |_, a, _| {
+                (a.status.state, a.status.damping_count, a.status.damped_until) =
+                    (Some(CandidateState::Damped), 1, Some(LATER));
+            }),
+            ("a ranks 2nd of 2, behind b: an administrator pinned the Lease to b.", |lease, _, _| {
+                lease.acts.pin = Some(Annotation::Valid(Pin { candidate: "b".to_owned(), until: LATER }));
+            }),
+            ("a ranks 2nd of 2, behind b: its priority is 0, and that of b is 1.", |_, _, b| b.priority = 1),
+            ("a ranks 1st of 2, before b: it emulates 1.31, and b emulates 1.32.", |_, _, b| {
+                b.emulation_version = Some("1.32".to_owned());
+            }),
+            ("a ranks 1st of 2, before b: its binary version is 1.32, and that of b is 1.33.", |_, _, b| {
+                b.binary_version = "1.33".to_owned();
+            }),
+            ("a ranks 2nd of 2, behind b: an administrator transfers the Lease to b.", |lease, _, _| {
+                lease.acts.transfer = Some(Transfer::To("b".to_owned()));
+            }),
+            (
+                "a ranks 1st of 2, before b: their versions and priorities are equal, and its candidate is from \
+                 1970-01-01T00:00:00Z, that of b from 1970-01-01T00:00:30Z.",
+                |_, _, b| b.creation_time = LATER,
+            ),
+            ("a ranks 1st of 2, before b: they are equal in everything but their names.", |_, _, _| {}),
+            ("a is the only admissible candidate.", |_, _, b| b.binary_version = "none".to_owned()),
+            ("", |_, a, _| a.binary_version = "none".to_owned()),
+        ] {
+            assert_eq!(place_of_a(change), expected);
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use self::native::api_group;
 use self::output::Printer;
 pub(crate) use self::read::{CandidateLists, NATIVES_NOT_SHOWN, list_candidates, read};
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
-pub(crate) use self::snapshot::{missing, rows};
+pub(crate) use self::snapshot::{election, missing, rows};
 use crate::access::Access;
 use crate::cluster::Cluster;
 

@@ -39,7 +39,12 @@ pub(super) async fn check(
 async fn of_installation(client: &Client, installation: &Installation) -> Vec<Finding> {
     let Installation { namespace, name, .. } = installation;
     let place = format!("Deployment {name} in namespace {namespace}");
-    let mut findings = vec![availability(installation)];
+    let own_lease = match installation.own_lease() {
+        Some((namespace, lease)) => Some(own_lease::check(client, &namespace, &lease).await),
+        None => None,
+    };
+    let leads = own_lease.as_ref().is_some_and(|finding| finding.verdict == Verdict::Ok);
+    let mut findings = vec![availability(installation, leads)];
     findings.push(versions(client, installation).await);
     let config = match &installation.config {
         Ok(config) => config,
@@ -47,30 +52,28 @@ async fn of_installation(client: &Client, installation: &Installation) -> Vec<Fi
             let message = format!("cannot read the flags of {place}: {reason}");
             findings
                 .push(Finding::unknown("flags", message).with_hint("use `hustings check` of the controller's version"));
-            findings.push(own_lease::check(client, namespace, OWN_LEASE).await);
+            findings.extend(own_lease);
             return findings;
         }
     };
-    if let Some(lease) = &config.own_lease {
-        let namespace = lease.namespace.as_ref().unwrap_or(namespace);
-        let own_lease = own_lease::check(client, namespace, &lease.name).await;
-        if own_lease.verdict == Verdict::Ok && findings[0].verdict != Verdict::Ok {
-            // Something elects, so the cause lies in the readiness of the Pods.
-            findings[0].hint = Some(not_ready(installation));
-        }
-        findings.push(own_lease);
-    }
+    findings.extend(own_lease);
     findings.extend(permissions(client, installation, config).await);
     findings.extend(bootstrap::check(client, config).await);
     findings
 }
 
-/// Judges how many replicas of the Deployment are available.
-fn availability(Installation { namespace, name, replicas, available, .. }: &Installation) -> Finding {
+/// Judges how many replicas of the Deployment are available, and whether one leads although none is.
+fn availability(installation: &Installation, leads: bool) -> Finding {
+    let Installation { namespace, name, replicas, available, .. } = installation;
     let state =
         format!("{available} of {replicas} controllers of Deployment {name} in namespace {namespace} are available");
-    let hint = format!("`kubectl describe pods --namespace {namespace}` shows why");
+    let hint = if leads {
+        not_ready(installation)
+    } else {
+        format!("`kubectl describe pods --namespace {namespace}` shows why")
+    };
     match available {
+        0 if leads => Finding::warn("deployment", format!("{state}, although one elects"), hint),
         0 => Finding::fail("deployment", state, hint),
         some if some < replicas => Finding::warn("deployment", state, hint),
         _ => Finding::ok("deployment", state),
@@ -103,7 +106,7 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
     }
     let mut findings = Vec::new();
     for namespace in namespaces {
-        findings.push(own_lease::check(client, &namespace, OWN_LEASE).await);
+        findings.push(own_lease::check_without_deployment(client, &namespace, OWN_LEASE).await);
     }
     findings
 }
@@ -172,7 +175,6 @@ fn grants(missing: &[Missing], purpose: PermissionPurpose) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::report::Verdict;
     use crate::cli::testing::controller;
     use crate::cluster::testing::{cluster, silent_cluster};
 
@@ -238,8 +240,14 @@ mod tests {
 
     #[test]
     fn a_missing_replica_is_a_warning_and_the_lack_of_any_is_a_failure() {
-        for (available, expected) in [(0, Verdict::Fail), (1, Verdict::Warn), (2, Verdict::Ok)] {
-            let finding = availability(&installation("1.0.0", available));
+        for (available, leads, expected) in [
+            (0, false, Verdict::Fail),
+            (0, true, Verdict::Warn),
+            (1, false, Verdict::Warn),
+            (1, true, Verdict::Warn),
+            (2, false, Verdict::Ok),
+        ] {
+            let finding = availability(&installation("1.0.0", available), leads);
             assert_eq!(finding.verdict, expected, "{}", finding.message);
         }
     }

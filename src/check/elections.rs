@@ -17,20 +17,37 @@ pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>) -> Vec<Fin
 }
 
 fn leases(rows: &[LeaseRow]) -> Finding {
-    let of = |is_wanted: fn(LeaseState) -> bool| -> Vec<String> {
-        let rows = rows.iter().filter(|row| is_wanted(row.state));
-        rows.map(|row| format!("{}/{} ({})", row.namespace, row.lease, row.state.as_str())).collect()
+    let of =
+        |is_wanted: fn(&LeaseRow) -> bool| -> Vec<&LeaseRow> { rows.iter().filter(|row| is_wanted(row)).collect() };
+    let named = |rows: &[&LeaseRow]| {
+        let names = rows.iter().map(|row| format!("{}/{} ({})", row.namespace, row.lease, row.state.as_str()));
+        some_of(&names.collect::<Vec<_>>())
     };
-    let unheld = of(|state| !state.is_held() && state != LeaseState::Hold);
-    let on_hold = of(|state| state == LeaseState::Hold);
+    let (unheld, left) = (of(|row| is_unheld(row) && !row.candidates.is_empty()), of(is_left));
+    let on_hold = of(|row| row.state == LeaseState::Hold);
     let hint = "`hustings status LEASE --namespace NAMESPACE` shows why no candidate leads";
     if !unheld.is_empty() {
-        Finding::fail("leases", format!("without a holder: {}", some_of(&unheld)), hint)
+        Finding::fail("leases", format!("without a holder: {}", named(&unheld)), hint)
+    } else if let Some(LeaseRow { namespace, lease, .. }) = left.first() {
+        let hint = format!(
+            "if no process stands for it any more, such as a job that has finished, remove it: \
+             `kubectl delete lease {lease} --namespace {namespace}`"
+        );
+        Finding::warn("leases", format!("with neither a holder nor a candidate: {}", named(&left)), hint)
     } else if !on_hold.is_empty() {
-        Finding::warn("leases", format!("without a holder on purpose: {}", some_of(&on_hold)), hint)
+        Finding::warn("leases", format!("without a holder on purpose: {}", named(&on_hold)), hint)
     } else {
         Finding::ok("leases", format!("{} enrolled, each with a holder", rows.len()))
     }
+}
+
+fn is_unheld(row: &LeaseRow) -> bool {
+    !row.state.is_held() && row.state != LeaseState::Hold
+}
+
+/// Whether nobody stands for this Lease. Its component has finished or was removed, and the Lease has remained.
+fn is_left(row: &LeaseRow) -> bool {
+    is_unheld(row) && row.candidates.is_empty()
 }
 
 fn candidates(rows: &[LeaseRow]) -> Finding {
@@ -68,8 +85,7 @@ mod tests {
     use crate::status::CandidateRow;
 
     fn row(name: &str, state: LeaseState, candidates: &[&'static str]) -> LeaseRow {
-        let mut row = status::missing(("n".to_owned(), name.to_owned()), Vec::new());
-        row.state = state;
+        let mut row = LeaseRow { namespace: "n".to_owned(), lease: name.to_owned(), state, ..LeaseRow::default() };
         row.candidates = candidates
             .iter()
             .map(|state| CandidateRow {
@@ -88,20 +104,23 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_without_a_holder_is_a_failure_unless_that_is_on_purpose() {
+    fn a_lease_without_a_holder_is_a_failure_unless_that_is_on_purpose_or_nobody_stands_for_it() {
         use LeaseState::{Expired, Granted, Held, Hold, Missing, NoCandidate, Unheld};
-        for (states, verdict, message) in [
+        let stands = &["Standby"][..];
+        for (leases, verdict, message) in [
             (&[][..], Verdict::Ok, "0 enrolled, each with a holder"),
-            (&[Held, Granted], Verdict::Ok, "2 enrolled, each with a holder"),
-            (&[Held, Hold], Verdict::Warn, "without a holder on purpose: n/l1 (hold)"),
-            (&[Hold, Unheld], Verdict::Fail, "without a holder: n/l1 (unheld)"),
-            (&[Expired], Verdict::Fail, "without a holder: n/l0 (expired)"),
-            (&[Missing], Verdict::Fail, "without a holder: n/l0 (missing)"),
-            (&[NoCandidate], Verdict::Fail, "without a holder: n/l0 (no-candidate)"),
+            (&[(Held, stands), (Granted, stands)], Verdict::Ok, "2 enrolled, each with a holder"),
+            (&[(Held, stands), (Hold, &[])], Verdict::Warn, "without a holder on purpose: n/l1 (hold)"),
+            (&[(Hold, stands), (Unheld, stands)], Verdict::Fail, "without a holder: n/l1 (unheld)"),
+            (&[(Expired, stands)], Verdict::Fail, "without a holder: n/l0 (expired)"),
+            (&[(Missing, stands)], Verdict::Fail, "without a holder: n/l0 (missing)"),
+            (&[(NoCandidate, stands)], Verdict::Fail, "without a holder: n/l0 (no-candidate)"),
+            (&[(Unheld, &[])], Verdict::Warn, "with neither a holder nor a candidate: n/l0 (unheld)"),
+            (&[(Hold, &[]), (Expired, &[])], Verdict::Warn, "with neither a holder nor a candidate: n/l1 (expired)"),
+            (&[(Unheld, &[]), (Expired, stands)], Verdict::Fail, "without a holder: n/l1 (expired)"),
         ] {
-            let rows: Vec<_> =
-                states.iter().enumerate().map(|(at, state)| row(&format!("l{at}"), *state, &[])).collect();
-            let finding = leases(&rows);
+            let rows = leases.iter().enumerate().map(|(at, (state, stand))| row(&format!("l{at}"), *state, stand));
+            let finding = super::leases(&rows.collect::<Vec<_>>());
             assert_eq!((finding.verdict, finding.message.as_str()), (verdict, message));
         }
     }

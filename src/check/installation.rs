@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::cluster::{api_error, scoped};
-use crate::controller::Config;
+use crate::controller::{Config, OWN_LEASE};
 
 /// The label of the chart's objects. Their label `app.kubernetes.io/name` is the value `nameOverride`, or the alias of a
 /// subchart.
@@ -17,6 +17,12 @@ const LABEL: &str = "app.kubernetes.io/part-of=hustings";
 
 /// The chart's name before its version, which may have hyphens too.
 const CHART: &str = "hustings-";
+
+/// How many Deployments one request reads.
+const PAGE: u32 = 500;
+
+/// The most pages to read.
+const MAX_PAGES: usize = 100;
 
 /// Reads the configuration of a controller from the arguments and the environment variables of its container. The error
 /// is the reason why this binary cannot read it.
@@ -39,7 +45,8 @@ pub(crate) struct Installation {
     pub(crate) config: Result<Config, String>,
 }
 
-/// Finds the Deployments of the controller in one namespace, or in all.
+/// Finds the Deployments of the controller in one namespace, or in all. Where none has the label, as after a tool has
+/// overwritten it, reads every Deployment, page by page.
 ///
 /// # Errors
 /// Fails if Deployments cannot be listed.
@@ -49,9 +56,45 @@ pub(crate) async fn find(
     read_config: ReadConfig,
 ) -> Result<Vec<Installation>, String> {
     let deployments: Api<Deployment> = scoped(client.clone(), namespace);
-    match deployments.list(&ListParams::default().labels(LABEL)).await {
-        Ok(list) => Ok(list.items.into_iter().filter_map(|found| read(found, read_config)).collect()),
-        Err(error) => Err(format!("cannot list Deployments: {:#}", api_error(error))),
+    let list = async |parameters: ListParams| {
+        let list = deployments.list(&parameters).await;
+        list.map_err(|error| format!("cannot list Deployments: {:#}", api_error(error)))
+    };
+    let labelled = list(ListParams::default().labels(LABEL)).await?;
+    let mut found: Vec<_> = labelled.items.into_iter().filter_map(|found| read(found, read_config)).collect();
+    let mut next = ListParams::default().limit(PAGE);
+    for _ in 0..MAX_PAGES {
+        if !found.is_empty() {
+            break;
+        }
+        let page = list(next.clone()).await?;
+        found.extend(page.items.into_iter().filter(is_named_hustings).filter_map(|found| read(found, read_config)));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => next = next.continue_token(&token),
+            None => break,
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the chart's name or the image's shows that a Deployment without the label is Hustings'. Other programs also
+/// have a command `controller`.
+fn is_named_hustings(deployment: &Deployment) -> bool {
+    let chart = deployment.labels().get("helm.sh/chart").is_some_and(|chart| chart.starts_with(CHART));
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let mut images = pod.into_iter().flat_map(|pod| &pod.containers).filter_map(|container| container.image.as_deref());
+    chart
+        || images
+            .any(|image| image.rsplit('/').next().is_some_and(|name| name.split([':', '@']).next() == Some("hustings")))
+}
+
+impl Installation {
+    /// The namespace and the name of the controllers' own Lease; `None` if the controllers elect no leader. Flags that
+    /// this binary cannot read count as the defaults.
+    pub(crate) fn own_lease(&self) -> Option<(String, String)> {
+        let Ok(config) = &self.config else { return Some((self.namespace.clone(), OWN_LEASE.to_owned())) };
+        let lease = config.own_lease.as_ref()?;
+        Some((lease.namespace.clone().unwrap_or_else(|| self.namespace.clone()), lease.name.clone()))
     }
 }
 
@@ -110,6 +153,7 @@ mod tests {
 
     use super::*;
     use crate::cli::controller_config;
+    use crate::cluster::testing::{cluster, list};
     use crate::controller::Native;
 
     fn deployment(args: &[&str]) -> Deployment {
@@ -123,6 +167,39 @@ mod tests {
             "status": {"availableReplicas": 1},
         }))
         .unwrap()
+    }
+
+    #[tokio::test]
+    async fn without_the_label_a_deployment_is_found_by_its_chart_or_image() {
+        let named = |name: &str, chart: &str, image: &str, command: &str| {
+            let mut deployment = deployment(&[command]);
+            deployment.metadata.name = Some(name.to_owned());
+            deployment.metadata.labels = Some([("helm.sh/chart".to_owned(), chart.to_owned())].into());
+            let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+            pod.containers[0].image = Some(image.to_owned());
+            serde_json::to_value(deployment).unwrap()
+        };
+        let pages = [
+            [named("other", "other-1.0.0", "r.example/other:1", "controller")],
+            [named("by-chart", "hustings-0.3.0", "r.example/mirror:1", "controller")],
+            [named("by-image", "parent-1.0.0", "r.example:5000/p/hustings:1", "controller")],
+            [named("wrapper", "hustings-0.3.0", "r.example/hustings:1", "run")],
+        ];
+        for (last, expected) in [(1, None), (2, Some("by-chart")), (3, Some("by-image")), (4, Some("by-image"))] {
+            let pages = pages.clone();
+            let (cluster, _) = cluster(move |sent| {
+                if sent.path.contains("labelSelector") {
+                    return Some(list(&[]));
+                }
+                // The last pages come first, each but the last with the token of the next one.
+                let page = sent.path.split_once("continue=").map_or(last, |(_, token)| token[..1].parse().unwrap());
+                let (code, mut answer) = list(&pages[page - 1]);
+                answer["metadata"]["continue"] = json!(if page > 1 { (page - 1).to_string() } else { String::new() });
+                Some((code, answer))
+            });
+            let found = find(&cluster.leases, None, controller_config).await.unwrap();
+            assert_eq!(found.first().map(|found| found.name.as_str()), expected, "{last}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::Observed;
 use kube::{Api, Client};
 
-use super::report::Finding;
+use super::report::{Finding, Verdict};
 use crate::cluster::{api_error, limited};
 
 const CHECK: &str = "own-lease";
@@ -24,15 +24,70 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for a Lease without a holder to get one. Controllers that have just started need a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What the observation of the Lease shows.
+enum Leadership {
+    /// This holder has just renewed it.
+    Live(String),
+    /// This holder has not renewed it for one lease duration.
+    Silent(String, Duration),
+    /// It has no holder, or, if `false`, it does not exist.
+    Vacant(bool),
+    /// It cannot be read.
+    Unread(kube::Error),
+}
+
+/// Checks the Lease of controllers that are expected to run.
 pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Finding {
-    let leases: Api<ReadLease> = Api::namespaced(client.clone(), namespace);
     let place = format!("the Lease {name} in namespace {namespace}");
+    let hint = "the logs and events of the controller's Pods show why no controller renews it";
+    match observe(client, namespace, name).await {
+        Leadership::Live(holder) => Finding::ok(CHECK, format!("{holder} leads: it has just written {place}")),
+        Leadership::Silent(holder, since) => {
+            let seconds = since.as_secs();
+            Finding::fail(CHECK, format!("{holder} has not renewed {place} for {seconds} s"), hint)
+        }
+        Leadership::Vacant(exists) => {
+            let is = if exists { "has no holder" } else { "does not exist" };
+            Finding::fail(CHECK, format!("{place} {is}: no controller leads"), hint)
+        }
+        Leadership::Unread(error) => Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
+    }
+}
+
+/// Checks a Lease of controllers whose Deployment was not found: they run by other means, or they are gone.
+pub(super) async fn check_without_deployment(client: &Client, namespace: &str, name: &str) -> Finding {
+    let finding = check(client, namespace, name).await;
+    let message = format!("{}; no Deployment of a controller was found", finding.message);
+    match finding.verdict {
+        Verdict::Fail => {
+            let hint = format!(
+                "if the installation was removed, remove its Lease: `kubectl delete lease {name} --namespace \
+                 {namespace}`; if not, the logs of the controllers show why none renews it"
+            );
+            Finding::warn(CHECK, message, hint)
+        }
+        Verdict::Ok => Finding::ok(CHECK, format!("{message}, so its flags and permissions were not checked")),
+        Verdict::Warn | Verdict::Unknown => finding,
+    }
+}
+
+/// Returns the holder of the Lease if it renews the Lease within `limit`.
+pub(crate) async fn live_holder(client: &Client, namespace: &str, name: &str, limit: Duration) -> Option<String> {
+    match tokio::time::timeout(limit, observe(client, namespace, name)).await {
+        Ok(Leadership::Live(holder)) => Some(holder),
+        _ => None,
+    }
+}
+
+/// Observes the Lease until it is clear whether a controller leads.
+async fn observe(client: &Client, namespace: &str, name: &str) -> Leadership {
+    let leases: Api<ReadLease> = Api::namespaced(client.clone(), namespace);
     let began = SystemClock.now();
     let mut observed: Option<Observed> = None;
     loop {
         let lease = match limited(TIMEOUT, leases.get_opt(name)).await {
             Ok(lease) => lease,
-            Err(error) => return Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
+            Err(error) => return Leadership::Unread(error),
         };
         let now = SystemClock.now();
         let holder = lease.as_ref().and_then(|lease| lease.record.holder.clone());
@@ -41,22 +96,17 @@ pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Findi
                 let first = before.changed_at();
                 before.observe(lease.record, now);
                 if let (Some(holder), true) = (&holder, before.changed_at() > first) {
-                    return Finding::ok(CHECK, format!("{holder} leads: it has just written {place}"));
+                    return Leadership::Live(holder.clone());
                 }
             }
             (Some(lease), None) => observed = Some(Observed::first(lease.record, now)),
             (None, _) => observed = None,
         }
-        let hint = "the logs and events of the controller's Pods show why no controller renews it";
         match (&observed, holder) {
             (Some(lease), Some(holder)) if lease.is_expired(now) => {
-                let seconds = lease.expires_at().since(lease.changed_at()).as_secs();
-                return Finding::fail(CHECK, format!("{holder} has not renewed {place} for {seconds} s"), hint);
+                return Leadership::Silent(holder, lease.expires_at().since(lease.changed_at()));
             }
-            (_, None) if now.since(began) >= PATIENCE => {
-                let is = if observed.is_some() { "has no holder" } else { "does not exist" };
-                return Finding::fail(CHECK, format!("{place} {is}: no controller leads"), hint);
-            }
+            (_, None) if now.since(began) >= PATIENCE => return Leadership::Vacant(observed.is_some()),
             _ => tokio::time::sleep(PERIOD).await,
         }
     }
@@ -71,7 +121,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::check::report::Verdict;
     use crate::cluster::testing::{cluster, silent_cluster};
 
     fn lease(holder: &str, version: i64) -> Value {

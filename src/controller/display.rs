@@ -218,7 +218,7 @@ impl Display {
             severity: Problem::worst(&problems),
             holder: holder.map(visible),
             since: record.filter(|_| holder.is_some()).and_then(|record| record.acquire_time).map(MicroTime),
-            why: self.why(now.wall, election),
+            why: self.why(now, election),
             term: record.map_or(0, |record| record.transitions),
             token: record.and_then(|record| record.token).map(|token| token.to_string()),
             strategy: record.and_then(|record| record.strategy.as_deref()).map(visible),
@@ -231,20 +231,16 @@ impl Display {
     }
 
     /// Why the holder leads, or why nobody does.
-    fn why(&self, wall: WireTime, election: &Election) -> String {
+    fn why(&self, now: Now, election: &Election) -> String {
         let LeaseVerdict::Held { holder, taken_up, .. } = &self.lease else { return words::vacancy(&self.lease) };
         if !taken_up {
             return Reason::Granted.to_string();
         }
+        let mut why = place(holder, election, now).unwrap_or_default();
         // A candidate that was deleted since the decision has no record.
-        let ranked = self.candidates.iter().filter(|verdict| verdict.rank.is_some());
-        let ranked = ranked.filter_map(|verdict| Some((verdict, election.candidate(&verdict.candidate)?)));
-        let (ranked, records): (Vec<_>, Vec<_>) = ranked.unzip();
-        let place_of_holder = ranked.iter().position(|verdict| verdict.candidate == *holder);
-        let pin = election.lease().and_then(|observed| observed.record().pin(wall));
-        let why = place_of_holder.and_then(|index| place(index + 1, &records, pin));
-        let mut why = why.unwrap_or_default();
-        if let Some(best) = ranked.first().filter(|best| best.candidate != *holder) {
+        let exists =
+            |verdict: &&CandidateVerdict| verdict.rank.is_some() && election.candidate(&verdict.candidate).is_some();
+        if let Some(best) = self.candidates.iter().find(exists).filter(|best| best.candidate != *holder) {
             let _ = write!(why, " Why not {}? {}", best.candidate.name, best.reason);
         }
         visible(&why)

@@ -29,11 +29,14 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
 }
 
 fn describe(situation: &Situation<'_>, controller: &ControllerInstallation) -> String {
-    let ControllerInstallation { place, available, flags } = controller;
-    let mut text = match available {
-        Some((0, _)) => format!("{place}: none of its controllers is available. {WITHOUT}"),
-        Some((available, replicas)) => format!("{place}: {available} of {replicas} controllers are available."),
-        None => format!("{place}."),
+    let ControllerInstallation { place, available, leader, flags } = controller;
+    let mut text = match (available, leader) {
+        (Some((0, replicas)), Some(leader)) => {
+            format!("{place}: 0 of {replicas} controllers are available, but {leader} elects.")
+        }
+        (Some((0, _)), None) => format!("{place}: none of its controllers is available. {WITHOUT}"),
+        (Some((available, replicas)), _) => format!("{place}: {available} of {replicas} controllers are available."),
+        (None, _) => format!("{place}."),
     };
     if let Some(flags) = flags {
         if !flags.elects_here {

@@ -140,8 +140,5 @@ fn leaving(situation: &Situation<'_>) -> Option<String> {
 
 fn rank(situation: &Situation<'_>) -> Option<String> {
     let holder = situation.holding_candidate().filter(|_| situation.leadership != HolderKind::None)?;
-    let rank = holder.rank?;
-    let ranked = situation.row.candidates.iter().filter(|candidate| candidate.rank.is_some());
-    let ranked: Vec<_> = ranked.filter_map(|row| situation.candidate(row)).collect();
-    place(rank, &ranked, situation.record().and_then(|record| record.pin(situation.wall())))
+    place(&holder.key(), &situation.election, situation.scene.now)
 }

@@ -190,7 +190,8 @@ fn is_without_controller(situation: &Situation<'_>) -> bool {
         Controllers::Unknown(_) => false,
         Controllers::Found(found) => found.iter().all(|controller| {
             let elects = controller.flags.is_none_or(|flags| flags.elects_here);
-            !elects || controller.available.is_some_and(|(available, _)| available == 0)
+            !elects
+                || (controller.leader.is_none() && controller.available.is_some_and(|(available, _)| available == 0))
         }),
     }
 }

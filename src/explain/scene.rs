@@ -9,7 +9,7 @@ use hustings_core::model::{LeaseRecord, Moment, Now, Observed, PodRecord, Sessio
 use kube::Api;
 use kube::api::ListParams;
 
-use crate::check::{Installation, ReadConfig, find_installations};
+use crate::check::{Installation, ReadConfig, find_installations, live_holder};
 use crate::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{Native, OWN_LEASE, read_pod};
 use crate::forecast::usual_interval;
@@ -62,6 +62,9 @@ pub struct ControllerInstallation {
     pub place: String,
     /// The numbers of available and of wanted replicas; `None` if they are unknown.
     pub available: Option<(i32, i32)>,
+    /// A controller that renewed the controllers' own Lease while the command watched, although no replica counts as
+    /// available.
+    pub leader: Option<String>,
     /// Its flags; `None` if they are unknown.
     pub flags: Option<LeaseElectionFlags>,
 }
@@ -205,7 +208,8 @@ async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers 
         Err(reason) => return Controllers::Unknown(reason),
     };
     if !found.is_empty() {
-        return Controllers::Found(found.into_iter().map(|found| installed(cluster, found)).collect());
+        let installed = found.into_iter().map(|found| installed(cluster, found));
+        return Controllers::Found(futures::future::join_all(installed).await);
     }
     let leases: Api<ReadLease> = Api::all(cluster.leases.clone());
     match leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await {
@@ -222,14 +226,20 @@ async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers 
     }
 }
 
-fn installed(cluster: &Cluster, found: Installation) -> ControllerInstallation {
+async fn installed(cluster: &Cluster, found: Installation) -> ControllerInstallation {
+    // A Deployment may lag behind its Pods, for example while no kubelet reports.
+    let own_lease = if found.available == 0 { found.own_lease() } else { None };
+    let leader = match own_lease {
+        Some((namespace, name)) => live_holder(&cluster.leases, &namespace, &name, LONGEST_WATCH).await,
+        None => None,
+    };
     let flags = found.config.ok().map(|config| LeaseElectionFlags {
         elects_here: config.watch_namespaces.is_empty() || config.watch_namespaces.contains(&cluster.namespace),
         elects_native: config.native != Native::Off,
         evidence: config.evidence.pods,
     });
     let place = format!("Deployment {} in namespace {}", found.name, found.namespace);
-    ControllerInstallation { place, available: Some((found.available, found.replicas)), flags }
+    ControllerInstallation { place, available: Some((found.available, found.replicas)), leader, flags }
 }
 
 /// Reads the holder's Pod, which the candidate names as its owner. A static pod is not an owner, but it has the
@@ -309,7 +319,7 @@ mod tests {
                 image: None,
                 config: Ok(crate::cli::testing::controller(flags).unwrap()),
             };
-            let ControllerInstallation { place, available, flags: read } = installed(&cluster, installation);
+            let ControllerInstallation { place, available, flags: read, .. } = installed(&cluster, installation).await;
             assert_eq!((&*place, available), ("Deployment hustings in namespace system", Some((1, 2))));
             let read = read.unwrap();
             assert_eq!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::election::CandidateVerdict;
+use hustings_core::election::{CandidateVerdict, Election};
 use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, WireTime, reliance};
 
 use super::scene::Scene;
@@ -15,6 +15,8 @@ pub(super) struct Situation<'a> {
     pub(super) scene: &'a Scene,
     /// The Lease as `hustings status` shows it.
     pub(super) row: LeaseRow,
+    /// The election that has observed these objects once.
+    pub(super) election: Election,
     pub(super) leadership: HolderKind,
     /// Why no candidate is elected.
     pub(super) hold: Option<Hold>,
@@ -46,8 +48,11 @@ impl<'a> Situation<'a> {
             scene.observed.clone().map(|observed| (key.clone(), observed)).into_iter().collect();
         let leases = scene.lease.clone().into_iter().collect();
         let mut rows = status::rows(leases, scene.candidates.clone(), &observed, scene.now, true);
-        let row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new()));
-        let mut situation = Self { scene, row, leadership: HolderKind::None, hold: None, present: Forecast::default() };
+        let row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new(), scene.now));
+        let records = scene.candidates.iter().map(|candidate| &candidate.record);
+        let election = status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
+        let (leadership, hold, present) = (HolderKind::None, None, Forecast::default());
+        let mut situation = Self { scene, row, election, leadership, hold, present };
         situation.leadership = situation.leadership();
         situation.present = situation.forecast(forecast::HolderForecast::Lives);
         situation.hold = situation.hold();

@@ -109,7 +109,7 @@ fn candidates_of_both_apis_with_the_same_name_are_explained_one_by_one() {
     });
     let notes = explain(&scene(&input)).candidates;
     let awaited: Vec<_> = notes.iter().map(|note| (&*note.claims, note.reason.contains("answered the ping"))).collect();
-    assert_eq!(awaited, [("1.0", false), ("1.1", true)], "{notes:?}");
+    assert_eq!(awaited, [("1.1", true), ("1.0", false)], "{notes:?}");
 }
 
 #[test]
@@ -211,6 +211,7 @@ fn controllers(input: &Value) -> Controllers {
                 .map(|controller| ControllerInstallation {
                     place: "Deployment hustings in namespace hustings-system".to_owned(),
                     available: controller["available"].as_i64().map(|count| (i32::try_from(count).unwrap(), 2)),
+                    leader: controller["leader"].as_str().map(str::to_owned),
                     flags: flag(controller, "readable", true).then(|| LeaseElectionFlags {
                         elects_here: flag(controller, "electsHere", true),
                         elects_native: flag(controller, "native", false),

@@ -5,13 +5,14 @@
 //! of them are live.
 
 use hustings_client::api::{NativeVersion, ReadCandidate, names};
-use hustings_core::election::{CandidateVerdict, Config, Election, Observation, Reason, Source};
+use hustings_core::election::{CandidateVerdict, Reason};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, Now, Observed, RecordedStatus};
 use kube::api::ListParams;
 use kube::{Client, Error};
 use serde::Serializer;
 
 use super::pages::{Pages, TIMEOUT};
+use super::snapshot::election;
 use crate::cluster::{limited, scoped_native};
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
@@ -51,29 +52,12 @@ pub(crate) fn api_group<S: Serializer>(kind: &CandidateKind, serializer: S) -> R
 
 /// Gives each native candidate of a Lease a state and a message, which it derives from the objects. Returns whether the
 /// holder is a native candidate; without a holder, whether all candidates are.
-pub(super) fn judge(
-    (namespace, name): (&str, &str),
-    lease: Option<&Observed>,
-    candidates: &mut [ReadCandidate],
-    now: Now,
-) -> bool {
+pub(super) fn judge(key: (&str, &str), lease: Option<&Observed>, candidates: &mut [ReadCandidate], now: Now) -> bool {
     let is_native = |candidate: &ReadCandidate| candidate.record.kind == CandidateKind::Native;
     if !candidates.iter().any(is_native) {
         return false;
     }
-    let mut election = Election::new(Config::default(), namespace, name);
-    match lease {
-        Some(observed) => {
-            let (record, moment) = (observed.record().clone(), observed.changed_at());
-            let source = Source::Read { sent: moment };
-            election.observe(Now { moment, ..now }, Observation::Lease { record, source });
-        }
-        None => election.observe(now, Observation::LeaseMissing { source: Source::Read { sent: now.moment } }),
-    }
-    for candidate in &*candidates {
-        let record = candidate.record.clone();
-        election.observe(now, Observation::Candidate { record, source: Source::Watch });
-    }
+    let mut election = election(key, lease, candidates.iter().map(|candidate| &candidate.record), now);
     let verdicts = election.decide(now).candidates;
     for CandidateRecord { kind, name, status, ping_time, renew_time, .. } in
         candidates.iter_mut().map(|candidate| &mut candidate.record)

@@ -101,13 +101,13 @@ fn names(rows: &[LeaseRow]) -> String {
 mod tests {
     use serde_json::Value;
 
-    use super::super::snapshot::missing;
     use super::*;
 
     fn printed(output: StatusOutput, pages: &[&[&str]]) -> String {
         let config = Config { lease: None, all_namespaces: true, watch: false, output };
         let mut printer = Printer::new(&config);
-        let row = |name: &&str| missing(("n".to_owned(), (*name).to_owned()), Vec::new());
+        let row =
+            |name: &&str| LeaseRow { namespace: "n".to_owned(), lease: (*name).to_owned(), ..LeaseRow::default() };
         let texts = pages.iter().map(|page| printer.page_text(&page.iter().map(row).collect::<Vec<_>>()).unwrap());
         let text: String = texts.collect();
         text + &printer.end_text()
@@ -137,7 +137,11 @@ mod tests {
 
     #[test]
     fn each_change_of_a_watch_is_one_line_of_json_or_one_document_of_yaml() {
-        let rows = ["a", "b"].map(|name| missing(("n".to_owned(), name.to_owned()), Vec::new()));
+        let rows = ["a", "b"].map(|name| LeaseRow {
+            namespace: "n".to_owned(),
+            lease: name.to_owned(),
+            ..LeaseRow::default()
+        });
         let shown = |output, watch| text(&Config { lease: None, all_namespaces: true, watch, output }, &rows).unwrap();
         let line = shown(StatusOutput::Json, true);
         assert_eq!((line.matches('\n').count(), line.ends_with('\n')), (1, true), "{line}");

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, pin_text};
+use hustings_core::election::{Config, Election, Observation, Reason, Source};
 use hustings_core::model::{
     Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime,
 };
-use hustings_core::ranking::Rank;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
@@ -195,7 +195,7 @@ pub(crate) fn rows(
     }
     rows.extend(by_lease.into_iter().map(|(key, mut candidates)| {
         native::judge((&key.0, &key.1), None, &mut candidates, now);
-        missing(key, candidates)
+        missing(key, candidates, now)
     }));
     rows.sort_by_cached_key(|row| path(&row.namespace, &row.lease));
     rows
@@ -207,7 +207,7 @@ fn row(
     observed: &Observed,
     now: Now,
     is_native: bool,
-    candidates: Vec<ReadCandidate>,
+    mut candidates: Vec<ReadCandidate>,
 ) -> LeaseRow {
     let record = &lease.record;
     let is_grant = if is_native { record.is_native_grant() } else { record.is_open() };
@@ -227,7 +227,9 @@ fn row(
         None => without_holder(LeaseState::Unheld),
     };
     let state = or_no_candidate(state, &candidates);
+    follow_holder(&mut candidates, record.holder.as_deref(), state);
     LeaseRow {
+        candidates: ranked((&namespace, &name), Some(observed), candidates, now),
         namespace,
         lease: name,
         state,
@@ -245,7 +247,6 @@ fn row(
         pin: record.acts.pin.as_ref().map(|pin| act_text(pin, pin_text)),
         asked_by: record.acts.asked_by.clone(),
         reason: lease.reason().map(str::to_owned),
-        candidates: ranked(candidates),
     }
 }
 
@@ -259,6 +260,28 @@ fn is_demoted(holder: &ReadCandidate, acquire_time: Option<WireTime>) -> bool {
     let reported_at = leading.map(|leading| WireTime::from_micros(leading.last_transition_time.0.as_microsecond()));
     state.is_some_and(|state| matches!(state, CandidateState::Unresponsive | CandidateState::Damped))
         && !matches!((reported_at, acquire_time), (Some(reported_at), Some(acquired)) if acquired > reported_at)
+}
+
+/// Replaces the statuses that contradict the Lease. The controller writes a status up to a second after the Lease has
+/// changed, so for that second the Lease alone knows who holds it.
+fn follow_holder(candidates: &mut [ReadCandidate], holder: Option<&str>, state: LeaseState) {
+    for record in candidates.iter_mut().map(|candidate| &mut candidate.record) {
+        let Some(recorded) = record.status.state.filter(|state| *state != CandidateState::Invalid) else { continue };
+        let (state, message) = match (state, holder == Some(record.name.as_str())) {
+            (LeaseState::Held, true) if recorded != CandidateState::Holder => {
+                (CandidateState::Holder, Reason::Leads.to_string())
+            }
+            (LeaseState::Granted, true) if recorded != CandidateState::Holder => {
+                (CandidateState::Holder, Reason::Granted.to_string())
+            }
+            (_, false) if recorded == CandidateState::Holder => (
+                CandidateState::Unproven,
+                "Held the Lease before; the controller has not reported on it since.".to_owned(),
+            ),
+            _ => continue,
+        };
+        (record.status.state, record.status.message) = (Some(state), message);
+    }
 }
 
 /// `state`, or `NoCandidate` if the Lease has no holder and the controller found none of its candidates live.
@@ -280,47 +303,57 @@ fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> Strin
 }
 
 /// The row of a Lease that has candidates but does not exist.
-pub(crate) fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
+pub(crate) fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>, now: Now) -> LeaseRow {
     LeaseRow {
+        state: or_no_candidate(LeaseState::Missing, &candidates),
+        candidates: ranked((&namespace, &lease), None, candidates, now),
         namespace,
         lease,
-        state: or_no_candidate(LeaseState::Missing, &candidates),
-        candidates: ranked(candidates),
         ..LeaseRow::default()
     }
 }
 
-fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
-    // The controller may reject a record that parses, since some strategies require further fields.
-    let is_rejected = |record: &CandidateRecord| record.status.state == Some(CandidateState::Invalid);
-    let rank = |record: &CandidateRecord| {
-        let standing = record.standing().ok().filter(|_| !is_rejected(record))?;
-        Some(Rank::new(&standing, record))
-    };
-    let mut ranked: Vec<_> = candidates.into_iter().map(|candidate| (rank(&candidate.record), candidate)).collect();
-    ranked.sort_by(|(one, a), (other, b)| match (one, other) {
-        (Some(one), Some(other)) => {
-            let damped = |candidate: &ReadCandidate| candidate.record.status.state == Some(CandidateState::Damped);
-            damped(a).cmp(&damped(b)).then_with(|| one.order(other))
+/// An election that observes these objects for the first time, as that of a controller that has just started.
+pub(crate) fn election<'a>(
+    (namespace, name): (&str, &str),
+    lease: Option<&Observed>,
+    candidates: impl Iterator<Item = &'a CandidateRecord>,
+    now: Now,
+) -> Election {
+    let mut election = Election::new(Config::default(), namespace, name);
+    match lease {
+        Some(observed) => {
+            let (record, moment) = (observed.record().clone(), observed.changed_at());
+            let source = Source::Read { sent: moment };
+            election.observe(Now { moment, ..now }, Observation::Lease { record, source });
         }
-        // Inadmissible candidates come last.
-        _ => other.is_some().cmp(&one.is_some()).then_with(|| a.record.name.cmp(&b.record.name)),
+        None => election.observe(now, Observation::LeaseMissing { source: Source::Read { sent: now.moment } }),
+    }
+    for record in candidates {
+        election.observe(now, Observation::Candidate { record: record.clone(), source: Source::Watch });
+    }
+    election
+}
+
+/// The rows of the candidates in the order of the election.
+fn ranked(key: (&str, &str), lease: Option<&Observed>, candidates: Vec<ReadCandidate>, now: Now) -> Vec<CandidateRow> {
+    let election = election(key, lease, candidates.iter().map(|candidate| &candidate.record), now);
+    let mut by_key: BTreeMap<_, _> =
+        candidates.into_iter().map(|candidate| (candidate.record.key(), candidate.record)).collect();
+    let places = election.ranking(now).into_iter();
+    let ranked = places.filter_map(|(key, rank)| Some((rank, by_key.remove(&key)?)));
+    let rows = ranked.map(|(rank, record)| CandidateRow {
+        rank,
+        name: record.name,
+        kind: record.kind,
+        binary_version: record.binary_version,
+        emulation_version: record.emulation_version,
+        priority: (record.kind == CandidateKind::Hustings).then_some(record.priority),
+        state: record.status.state.map(CandidateState::as_str),
+        exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, ToString::to_string)),
+        reason: record.status.message,
     });
-    let numbered = ranked.into_iter().enumerate().map(|(index, (rank, candidate))| {
-        let record = candidate.record;
-        CandidateRow {
-            rank: rank.map(|_| index + 1),
-            name: record.name,
-            kind: record.kind,
-            binary_version: record.binary_version,
-            emulation_version: record.emulation_version,
-            priority: (record.kind == CandidateKind::Hustings).then_some(record.priority),
-            state: record.status.state.map(CandidateState::as_str),
-            exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, ToString::to_string)),
-            reason: record.status.message,
-        }
-    });
-    numbered.collect()
+    rows.collect()
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod losses;
 mod member;
 mod messages;
 mod observation;
+mod order;
 mod reason;
 mod requests;
 mod round;

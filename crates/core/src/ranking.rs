@@ -1,13 +1,12 @@
 //! Which of two candidates is better, and by which strategy. Every process gets the same answer.
 //!
-//! The order is strict and total. Damped candidates come last; of these, the earliest loss comes first. The further
-//! criteria are priority (high first), emulation version (low first), binary version (low first), creation time, name
-//! and kind. Only priority and versions are *merits*: for them, a live holder is asked to hand over. The rest decides
-//! only between candidates for a free Lease.
+//! The order is strict and total, and written once: [`Contender`] has the list of its criteria. Excluded candidates come
+//! last, damped ones before them. Only priority and versions are *merits*: for them, a live holder is asked to hand over.
+//! The rest decides only between candidates for a free Lease.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 
-use crate::model::{CandidateKey, CandidateRecord, Inadmissible, Standing, Strategy, Version, WireTime};
+use crate::model::{CandidateKey, CandidateRecord, Inadmissible, Moment, Standing, Strategy, Version, WireTime};
 
 /// The parsed values by which a candidate is ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +16,22 @@ pub struct Rank {
     binary_version: Version,
     creation_time: WireTime,
     key: CandidateKey,
+}
+
+/// An admissible candidate, with everything by which the candidates of one Lease are ordered.
+#[derive(Clone, Copy, Debug)]
+pub struct Contender<'a> {
+    /// Its parsed values.
+    pub rank: &'a Rank,
+    /// An administrator excludes it.
+    pub is_excluded: bool,
+    /// When it last lost the Lease, if it is damped. Among damped candidates the earliest loss comes first. By merit
+    /// alone, the best of them would be granted the Lease again and again, even if it takes up no grant.
+    pub last_loss: Option<Moment>,
+    /// An administrator pinned the Lease to it.
+    pub is_pinned: bool,
+    /// An administrator transfers the Lease to it.
+    pub is_transfer_target: bool,
 }
 
 /// The first value in which two candidates differ.
@@ -74,33 +89,60 @@ impl Rank {
         self.merit(holder) == Ordering::Less
     }
 
-    /// The order without damping. The better candidate is less.
+    /// The order of candidates whom neither damping nor an administrator's act concerns. The better candidate is less.
     pub fn order(&self, other: &Self) -> Ordering {
-        self.merit(other)
-            .then_with(|| self.creation_time.cmp(&other.creation_time))
-            .then_with(|| self.key.cmp(&other.key))
+        Contender::by_rank(self).order(&Contender::by_rank(other))
     }
 
-    /// The first criterion in which the two differ; `None` if they do not differ.
+    /// The first criterion of [`order`](Self::order) in which the two differ; `None` if they do not differ.
     pub fn criterion(&self, other: &Self) -> Option<Criterion> {
-        let criteria = [
-            (Criterion::Priority, self.priority != other.priority),
-            (Criterion::EmulationVersion, self.emulation_version != other.emulation_version),
-            (Criterion::BinaryVersion, self.binary_version != other.binary_version),
-            (Criterion::CreationTime, self.creation_time != other.creation_time),
-            (Criterion::Name, self.key.name != other.key.name),
-            (Criterion::Kind, self.key.kind != other.key.kind),
-        ];
-        criteria.into_iter().find_map(|(criterion, differs)| differs.then_some(criterion))
+        Contender::by_rank(self).criterion(&Contender::by_rank(other))
     }
 
     /// The order by priority and versions alone.
     pub fn merit(&self, other: &Self) -> Ordering {
-        (Reverse(self.priority), &self.emulation_version, &self.binary_version).cmp(&(
-            Reverse(other.priority),
-            &other.emulation_version,
-            &other.binary_version,
-        ))
+        let criteria = Contender::by_rank(self).criteria(&Contender::by_rank(other));
+        criteria
+            .into_iter()
+            .filter(|(criterion, _)| criterion.is_merit())
+            .fold(Ordering::Equal, |so_far, (_, next)| so_far.then(next))
+    }
+}
+
+impl<'a> Contender<'a> {
+    /// A candidate whom neither damping nor an administrator's act concerns.
+    pub const fn by_rank(rank: &'a Rank) -> Self {
+        Self { rank, is_excluded: false, last_loss: None, is_pinned: false, is_transfer_target: false }
+    }
+
+    /// The order of the candidates of one Lease. The better candidate is less.
+    pub fn order(&self, other: &Self) -> Ordering {
+        self.criteria(other).into_iter().fold(Ordering::Equal, |so_far, (_, next)| so_far.then(next))
+    }
+
+    /// The first criterion in which the two differ; `None` if they do not differ.
+    pub fn criterion(&self, other: &Self) -> Option<Criterion> {
+        self.criteria(other).into_iter().find_map(|(criterion, order)| order.is_ne().then_some(criterion))
+    }
+
+    /// The criteria, the strongest first, with the order of the two by each. This list *is* the order.
+    ///
+    /// Damping counts before the pin: a pinned candidate that takes up no grant would otherwise keep the Lease without a
+    /// holder.
+    fn criteria(&self, other: &Self) -> [(Criterion, Ordering); 10] {
+        let (own, others) = (self.rank, other.rank);
+        [
+            (Criterion::Exclusion, self.is_excluded.cmp(&other.is_excluded)),
+            (Criterion::Damping, self.last_loss.cmp(&other.last_loss)),
+            (Criterion::Pin, other.is_pinned.cmp(&self.is_pinned)),
+            (Criterion::Priority, others.priority.cmp(&own.priority)),
+            (Criterion::EmulationVersion, own.emulation_version.cmp(&others.emulation_version)),
+            (Criterion::BinaryVersion, own.binary_version.cmp(&others.binary_version)),
+            (Criterion::Transfer, other.is_transfer_target.cmp(&self.is_transfer_target)),
+            (Criterion::CreationTime, own.creation_time.cmp(&others.creation_time)),
+            (Criterion::Name, own.key.name.cmp(&others.key.name)),
+            (Criterion::Kind, own.key.kind.cmp(&others.key.kind)),
+        ]
     }
 }
 

@@ -26,27 +26,65 @@ fn a_free_lease_without_a_live_candidate_has_a_state_of_its_own() {
 }
 
 #[test]
-fn a_candidate_that_the_controller_rejects_has_no_rank() {
-    let candidate = |name: &str, state: &str| {
-        ReadCandidate::from_json(json!({ "metadata": { "name": name, "namespace": "n" },
-            "spec": { "leaseName": "l", "binaryVersion": "1.0.0", "strategy": "x.io/Y" }, "status": { "state": state } }))
+fn candidates_have_the_order_of_the_election() {
+    let until = "2026-01-02T04:00:00Z";
+    let candidate = |name: &str, version: &str, status: serde_json::Value, exclude: Option<&str>| {
+        ReadCandidate::from_json(json!({
+            "metadata": { "name": name, "namespace": "n", "annotations": { "hustings.io/exclude": exclude } },
+            "spec": { "leaseName": "l", "binaryVersion": version, "emulationVersion": version }, "status": status }))
     };
-    let rows = ranked(vec![candidate("a", "Invalid"), candidate("b", "Standby")]);
-    let ranks: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.rank)).collect();
-    assert_eq!(ranks, [("b", Some(1)), ("a", None)]);
+    let stands = |name, version| candidate(name, version, json!({ "state": "Standby" }), None);
+    let damped = json!({ "state": "Damped", "dampingCount": 1, "dampedUntil": "2026-01-02T03:00:20Z" });
+    let candidates = vec![
+        candidate("excluded", "1.29.0", json!({}), Some(until)),
+        candidate("damped", "1.30.0", damped, None),
+        stands("new", "1.32.0"),
+        stands("old", "1.31.0"),
+        stands("pinned", "1.33.0"),
+        stands("malformed", "x"),
+    ];
+    let wall = WireTime::from_micros("2026-01-02T03:00:00Z".parse::<jiff::Timestamp>().unwrap().as_microsecond());
+    let now = Now { moment: Moment::from_micros(0), wall };
+    let lease = ReadLease::from_json(json!({
+        "metadata": { "name": "l", "namespace": "n", "resourceVersion": "1",
+            "annotations": { "hustings.io/pin": format!("pinned until {until}") } },
+        "spec": {} }));
+    let observed = Observed::first(lease.record.clone(), now.moment);
+    let election = election(("n", "l"), Some(&observed), candidates.iter().map(|candidate| &candidate.record), now);
+    let verdicts = election.clone().decide(now).candidates;
+    let elected: Vec<_> = verdicts.iter().map(|verdict| (verdict.rank, &*verdict.candidate.name)).collect();
+    let rows = ranked(("n", "l"), Some(&observed), candidates, now);
+    let shown: Vec<_> = rows.iter().map(|row| (row.rank, row.name.as_str())).collect();
+    assert_eq!(shown, elected);
+    let expected = ["pinned", "old", "new", "damped", "excluded", "malformed"];
+    assert_eq!(shown.iter().map(|(_, name)| *name).collect::<Vec<_>>(), expected);
+    assert_eq!(shown.last().unwrap().0, None, "it is not admissible");
 }
 
 #[test]
-fn a_damped_candidate_ranks_last_among_the_admissible_ones() {
-    let candidate = |name: &str, version: &str, state: &str| {
-        ReadCandidate::from_json(json!({ "metadata": { "name": name, "namespace": "n" },
-            "spec": { "leaseName": "l", "binaryVersion": version, "emulationVersion": version },
-            "status": { "state": state } }))
+fn the_lease_decides_who_holds_it_while_a_status_lags() {
+    let candidate = |state: &str| {
+        ReadCandidate::from_json(json!({ "metadata": { "name": "a", "namespace": "n" },
+            "spec": { "leaseName": "l", "binaryVersion": "1.0.0" },
+            "status": { "state": state, "message": "As recorded." } }))
     };
-    let all = [("a", "1.30.0", "Damped"), ("b", "1.32.0", "Standby"), ("c", "1.31.0", "Holder"), ("d", "x", "Invalid")];
-    let rows = ranked(all.map(|(name, version, state)| candidate(name, version, state)).into());
-    let ranks: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.rank)).collect();
-    assert_eq!(ranks, [("c", Some(1)), ("b", Some(2)), ("a", Some(3)), ("d", None)]);
+    for (recorded, holder, lease, expected, message) in [
+        ("Standby", Some("a"), LeaseState::Held, "Holder", "Holds the Lease."),
+        ("Preferred", Some("a"), LeaseState::Granted, "Holder", ""),
+        ("Holder", Some("a"), LeaseState::Held, "Holder", "As recorded."),
+        ("Holder", Some("a"), LeaseState::Expired, "Holder", "As recorded."),
+        ("Unresponsive", Some("a"), LeaseState::Expired, "Unresponsive", "As recorded."),
+        ("Holder", Some("b"), LeaseState::Held, "Unproven", "Held the Lease before"),
+        ("Holder", None, LeaseState::Unheld, "Unproven", "Held the Lease before"),
+        ("Standby", Some("b"), LeaseState::Held, "Standby", "As recorded."),
+        ("Invalid", Some("a"), LeaseState::Held, "Invalid", "As recorded."),
+    ] {
+        let mut candidates = [candidate(recorded)];
+        follow_holder(&mut candidates, holder, lease);
+        let status = &candidates[0].record.status;
+        assert_eq!(status.state.map(CandidateState::as_str), Some(expected), "{recorded} {lease:?}");
+        assert!(status.message.starts_with(message), "{recorded} {lease:?}: {}", status.message);
+    }
 }
 
 #[test]

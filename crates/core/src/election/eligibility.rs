@@ -11,7 +11,7 @@ use super::reason::{Choice, Ineligible};
 use crate::model::{
     CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Now, Transfer, WireTime,
 };
-use crate::ranking::{Criterion, Rank, Rule};
+use crate::ranking::{Contender, Criterion, Rank, Rule};
 
 /// Whether a candidate may be elected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,32 +185,14 @@ impl Terms {
         self.exclusion(member).is_some()
     }
 
-    /// The order of two admissible candidates, the better one first. Damping counts before the pin: a pinned candidate that
-    /// takes up no grant would otherwise keep the Lease without a holder.
-    fn order(&self, (a, a_claim): (&Member, &Claim), (b, b_claim): (&Member, &Claim)) -> Ordering {
-        let before_merit =
-            |member: &Member| (self.is_excluded(member), self.last_loss(member), !self.is_pinned(&member.key));
-        before_merit(a)
-            .cmp(&before_merit(b))
-            .then_with(|| a_claim.rank.merit(&b_claim.rank))
-            .then_with(|| self.is_transfer_to(&b.key).cmp(&self.is_transfer_to(&a.key)))
-            .then_with(|| a_claim.rank.order(&b_claim.rank))
-    }
-
-    /// The first criterion in which two admissible candidates differ.
-    fn criterion(&self, (a, a_claim): (&Member, &Claim), (b, b_claim): (&Member, &Claim)) -> Option<Criterion> {
-        if self.is_excluded(a) != self.is_excluded(b) {
-            Some(Criterion::Exclusion)
-        } else if self.last_loss(a) != self.last_loss(b) {
-            Some(Criterion::Damping)
-        } else if self.is_pinned(&a.key) != self.is_pinned(&b.key) {
-            Some(Criterion::Pin)
-        } else if a_claim.rank.merit(&b_claim.rank).is_eq()
-            && self.is_transfer_to(&a.key) != self.is_transfer_to(&b.key)
-        {
-            Some(Criterion::Transfer)
-        } else {
-            a_claim.rank.criterion(&b_claim.rank)
+    /// An admissible candidate, as the order of all candidates compares it.
+    pub(super) fn contender<'m>(&self, (member, claim): (&Member, &'m Claim)) -> Contender<'m> {
+        Contender {
+            rank: &claim.rank,
+            is_excluded: self.is_excluded(member),
+            last_loss: self.last_loss(member),
+            is_pinned: self.is_pinned(&member.key),
+            is_transfer_target: self.is_transfer_to(&member.key),
         }
     }
 
@@ -218,9 +200,7 @@ impl Terms {
         self.last_loss(member).is_some()
     }
 
-    /// When a damped candidate last lost the Lease. Among damped candidates the earliest loss comes first. By merit
-    /// alone, the best of them would be granted the Lease again and again, even if it takes up no grant
-    /// (`damped_take_turns.txt`).
+    /// When a damped candidate last lost the Lease.
     fn last_loss(&self, member: &Member) -> Option<Moment> {
         member.damping.last_loss(self.now)
     }
@@ -238,12 +218,7 @@ impl Seat {
 impl<'m> Candidates<'m> {
     pub(super) fn ranked(members: impl Iterator<Item = &'m mut Member>, terms: Terms) -> Self {
         let mut members: Vec<&mut Member> = members.collect();
-        members.sort_by(|a, b| match (terms.admit(a), terms.admit(b)) {
-            (Ok(a_claim), Ok(b_claim)) => terms.order((&**a, a_claim), (&**b, b_claim)),
-            (Ok(_), Err(_)) => Ordering::Less,
-            (Err(_), Ok(_)) => Ordering::Greater,
-            (Err(_), Err(_)) => a.key.cmp(&b.key),
-        });
+        members.sort_by(|a, b| compare(&terms, a, b));
         Self { members, terms }
     }
 
@@ -292,10 +267,23 @@ impl<'m> Candidates<'m> {
         let electee = others.next();
         let next = others.find(|(member, _)| member.responsive == Some(true));
         match (electee, next) {
-            (Some(electee), Some(next)) => self.terms.criterion(electee, next).map_or(Choice::OnlyLive, Choice::Better),
+            (Some(electee), Some(next)) => {
+                let criterion = self.terms.contender(electee).criterion(&self.terms.contender(next));
+                criterion.map_or(Choice::OnlyLive, Choice::Better)
+            }
             _ if self.admissible().nth(1).is_some() => Choice::OnlyLive,
             _ => Choice::Only,
         }
+    }
+}
+
+/// The order of all candidates, the better one first. Those that are not admissible come last.
+pub(super) fn compare(terms: &Terms, a: &Member, b: &Member) -> Ordering {
+    match (terms.admit(a), terms.admit(b)) {
+        (Ok(a_claim), Ok(b_claim)) => terms.contender((a, a_claim)).order(&terms.contender((b, b_claim))),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.key.cmp(&b.key),
     }
 }
 

@@ -6,11 +6,11 @@ mod upkeep;
 
 use self::upkeep::{settle, withdraw_pings};
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Terms};
+use super::eligibility::Candidates;
 use super::ineffective::Part;
 use super::losses::HoldingPeriod;
 use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
-use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Presence, Strategy};
+use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Presence, Strategy};
 
 impl Election {
     /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
@@ -29,16 +29,7 @@ impl Election {
             return builder.finish(LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
-        let members = self.members.values().map(AsRef::as_ref);
-        let mut terms = Terms::new(self.lease.view.record(), members, now);
-        if let Some(record) = self.lease.view.record() {
-            terms.holder = self.holder_of(record);
-            let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
-            terms.preferred = self.preferred_of(record, kind);
-            terms.holder_stays = kind == CandidateKind::Native && self.holder_stays(now.moment);
-            terms.pinned = record.pin(now.wall).map(|pin| self.candidate_of(&pin.candidate));
-            terms.transfer.clone_from(&record.acts.transfer);
-        }
+        let terms = self.terms(now);
         let verdict = self.lease_verdict(&terms, &mut builder);
         self.seek_evidence(&verdict, &mut builder);
 
@@ -130,7 +121,7 @@ impl Election {
     }
 
     /// Whether a native holder cannot be asked to hand over: the server or the holder has just dropped the request.
-    fn holder_stays(&self, now: Moment) -> bool {
+    pub(super) fn holder_stays(&self, now: Moment) -> bool {
         let declined_at = self.holding_period.as_ref().and_then(HoldingPeriod::declined_at);
         let dropped_at = self.keeps_native_fields.and_then(|(keeps, at)| (!keeps).then_some(at));
         declined_at.max(dropped_at).is_some_and(|at| now < at.after(self.config.asks_again_after))
