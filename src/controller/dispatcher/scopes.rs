@@ -109,7 +109,9 @@ impl Dispatcher {
         for scope in self.scopes.forgettable() {
             let is_there = |key: &LeaseKey| scope.contains(key.namespace());
             let leases: Vec<_> = self.leases.keys().filter(|key| is_there(key)).cloned().collect();
-            leases.iter().for_each(|key| self.forget(key));
+            for key in &leases {
+                self.forget(key);
+            }
             self.stands_for.retain(|_, lease| !is_there(lease));
             self.misnamed.retain(|_, (lease, _)| !is_there(lease));
         }

@@ -182,7 +182,7 @@ async fn a_lookup_that_takes_longer_than_a_request_serves_the_next_one() {
     let addresses = Arc::clone(&connector.addresses);
     timeout(LIMIT, async {
         while addresses.state().known.is_empty() {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     })
     .await
@@ -193,7 +193,7 @@ async fn a_lookup_that_takes_longer_than_a_request_serves_the_next_one() {
 async fn an_address_that_gave_no_answer_is_tried_last_for_five_minutes() {
     let addresses = Addresses::default();
     let all = [v4(2), v4(3), v4(4)].map(|address| SocketAddr::new(address, 0));
-    let order = || addresses.in_order(all.to_vec()).iter().map(|address| address.ip()).collect::<Vec<_>>();
+    let order = || addresses.in_order(all.to_vec()).iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>();
     addresses.demote(all[0]);
     assert_eq!(order(), [v4(3), v4(4), v4(2)]);
     addresses.begin(all[1]);
