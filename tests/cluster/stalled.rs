@@ -153,7 +153,7 @@ async fn campaign_whose_lines_nobody_reads_lets_the_lease_expire_and_says_so_whe
     until("it leads", String::new, leads).await;
     one.fill();
     let two = Replica::start(&plane, &namespace, "two", start("two"));
-    until_within(Duration::from_secs(60), "the Lease expires", || two.log(), async || two.leads().then_some(())).await;
+    until_within(Duration::from_mins(1), "the Lease expires", || two.log(), async || two.leads().then_some(())).await;
     let before = one.read();
     assert!(before.contains(r#""event":"leading""#) && !before.contains("stopped"), "{before}");
     let mut after = String::new();

@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn a_log_that_nobody_reads_delays_nobody_and_reports_its_loss_when_it_moves_again() {

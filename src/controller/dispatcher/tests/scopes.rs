@@ -12,7 +12,9 @@ fn a_namespace_is_listed_once_all_scopes_that_cover_it_are() {
         [(scope("n"), scope("other"), true), (scope("other"), scope("n"), false), (scope("n"), Scope::Cluster, false)]
     {
         let mut scopes = Scopes::new(&[whole.clone(), partial.clone()], false);
-        KINDS.iter().for_each(|kind| scopes.note_listed(&whole, *kind));
+        for kind in KINDS {
+            scopes.note_listed(&whole, kind);
+        }
         scopes.note_listed(&partial, Resource::Leases);
         assert_eq!(scopes.is_listed("n"), expected, "{whole:?} {partial:?}");
     }

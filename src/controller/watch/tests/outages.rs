@@ -85,7 +85,7 @@ async fn elections_wait_ten_seconds_for_an_optional_kind_and_the_process_is_unre
         let (mut events, health, ..) = start_native(client);
         assert_eq!(listed(&mut events).await, PATIENCE, "{fault:?}");
         let drained = tokio::spawn(async move { while events.recv().await.is_some() {} });
-        tokio::time::sleep(UNREADY - PATIENCE - Duration::from_secs(1)).await;
+        tokio::time::sleep(UNREADY.saturating_sub(PATIENCE + Duration::from_secs(1))).await;
         let (is_ready, message) = shown(&health);
         assert!(!is_ready && message.as_ref().unwrap().contains(", since 20"), "{fault:?}: {message:?}");
         tokio::time::sleep(Duration::from_secs(2)).await;
