@@ -12,11 +12,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Error};
 
-use super::config::{ActExpiry, Config, Targets};
+use super::config::{ActExpiry, Config, Targets, note_on_end};
 use super::outcome::{Goal, wait};
 use super::plan::ActRequest;
 use super::report::Report;
-use super::requests::{REFUSED, explain, refused, within};
+use super::requests::{REFUSED, explain, explain_write, refused, within};
 use super::scene::{ActScene, candidates, known_candidates};
 use crate::cluster::{Cluster, scoped};
 use crate::forecast::{HolderForecast, Objects, forecast};
@@ -186,7 +186,7 @@ async fn of_lease(
             candidate: Some(name.clone()),
             act: exclusion.map_or_else(
                 || "may be elected again".to_owned(),
-                |exclusion| format!("is excluded until {exclusion}"),
+                |exclusion| format!("is excluded until {exclusion}{}", note_on_end(exclusion.until)),
             ),
             until: exclusion.map(|exclusion| exclusion.until.to_string()),
             replaces: exclusion.and(stands(candidate, wall)),
@@ -194,8 +194,8 @@ async fn of_lease(
         };
         if !config.dry_run {
             let is_first = reports.is_empty();
-            write(cluster, candidate, exclusion, asked_by, is_first).await?;
-            report.written = true;
+            report.written = write(cluster, candidate, exclusion, asked_by, is_first).await?;
+            report.happened = (!report.written).then_some(true);
         }
         reports.push(report);
     }
@@ -265,14 +265,15 @@ async fn predict(
 }
 
 /// Writes the exclusion on the version that was read. After a conflict it retries with the newest version, unless the
-/// administrators' acts on the candidate have changed. `is_first`: the command has written no candidate before.
+/// administrator has excluded the candidate otherwise. Returns whether it wrote: an exclusion that has ended meanwhile
+/// need not be removed. `is_first`: the command has written no candidate before.
 async fn write(
     cluster: &Cluster,
     read: &ReadCandidate,
     exclusion: Option<&Exclusion>,
     asked_by: Option<&str>,
     is_first: bool,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let name = &read.record.name;
     // With --node -A, candidates of several namespaces may have this name.
     let named = format!("{name:?} in namespace {}", cluster.namespace);
@@ -281,18 +282,26 @@ async fn write(
     for _ in 0..ATTEMPTS {
         let patch = Patch::Merge(exclusion_patch(version, exclusion, asked_by));
         match within(patch_candidate(cluster, read.record.kind, name, &patch)).await {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(true),
             Err(Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(explain(cluster, &attempt, error)),
+            Err(error) => return Err(explain_write(cluster, &attempt, error)),
         }
         let all = candidates(cluster).await.with_context(|| attempt.clone())?;
-        let Some(newest) = all.iter().find(|candidate| candidate.record.key() == read.record.key()) else {
+        // Another candidate of this name belongs to another process, perhaps on another node.
+        let is_same =
+            |other: &&ReadCandidate| other.record.key() == read.record.key() && other.record.uid == read.record.uid;
+        let Some(newest) = all.iter().find(is_same) else {
             let hint = "`hustings status` shows those that exist";
             let deleted = Hinted::new(format!("candidate {named} was deleted"), hint);
             return Err(if is_first { deleted.with_exit_code(REFUSED) } else { deleted }.into());
         };
-        if newest.record.acts != read.record.acts {
-            let now = stands(newest, SystemClock.both().wall).unwrap_or_else(|| "no exclusion".to_owned());
+        let now = &newest.record.acts.exclude;
+        if now.is_none() && exclusion.is_none() {
+            return Ok(false);
+        }
+        if now.is_some() && *now != read.record.acts.exclude {
+            let now =
+                stands(newest, SystemClock.both().wall).unwrap_or_else(|| "an exclusion that has ended".to_owned());
             return Err(Hinted::new(
                 format!("another administrator was faster. Candidate {named} now has: {now}"),
                 "run the command again to replace that",

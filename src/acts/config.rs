@@ -96,6 +96,11 @@ impl ActExpiry {
     }
 }
 
+/// What to add to an end in a report, because a longer `--for` has been cut.
+pub(super) fn note_on_end(until: WireTime) -> &'static str {
+    if until == WireTime::MAX { " (the latest possible end)" } else { "" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::requests::REFUSED;
@@ -106,6 +111,8 @@ mod tests {
         let now = WireTime::from_micros(1_000_000);
         assert_eq!(ActExpiry::After(Duration::from_secs(1)).at(now).unwrap(), WireTime::from_micros(2_000_000));
         assert_eq!(ActExpiry::At(WireTime::from_micros(1_000_001)).at(now).unwrap(), WireTime::from_micros(1_000_001));
+        let latest = ActExpiry::After(Duration::from_hours(u64::from(u32::MAX))).at(now).unwrap();
+        assert_eq!((note_on_end(latest), note_on_end(now)), (" (the latest possible end)", ""));
         for end in [ActExpiry::After(Duration::ZERO), ActExpiry::At(now)] {
             assert_eq!(end.at(now).unwrap_err().exit_code(), Some(REFUSED));
         }

@@ -12,7 +12,7 @@ use super::config::{Config, LeaseAct};
 use super::outcome::{Goal, wait};
 use super::plan::{ActPlan, ActRequest, plan, standing};
 use super::report::Report;
-use super::requests::{explain, within};
+use super::requests::{explain_write, within};
 use super::scene::ActScene;
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
@@ -33,17 +33,11 @@ pub(super) async fn carry_out(
     let mut scene = ActScene::read(cluster, lease).await?;
     let first = scene.lease.record.clone();
     let request = ActRequest { user, reason: config.reason.as_deref() };
+    let mut report = Report { namespace: cluster.namespace.clone(), lease: lease.to_owned(), ..Report::default() };
     for _ in 0..ATTEMPTS {
         let ActPlan { write, forecast, sentence, until, replaces } =
             plan(&scene, act, request, SystemClock.both().wall)?;
-        let mut report = Report {
-            namespace: cluster.namespace.clone(),
-            lease: lease.to_owned(),
-            act: sentence,
-            until: until.map(|until| until.to_string()),
-            replaces,
-            ..Report::default()
-        };
+        report = Report { act: sentence, until: until.map(|until| until.to_string()), replaces, ..report };
         if config.dry_run {
             report.forecast = forecast.events.iter().map(ToString::to_string).collect();
             reports.push(report);
@@ -56,17 +50,25 @@ pub(super) async fn carry_out(
                 report.written = true;
                 reports.push(report);
                 if let (Some(timeout), Some(report)) = (config.wait, reports.last_mut()) {
-                    let goal = goal(act, &scene.lease.record);
+                    let goal = goal(act, &first, &scene.lease.record);
                     wait(&leases, written, &goal, sent, timeout, report).await;
                 }
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(explain(cluster, "cannot write the Lease", error)),
+            Err(error) => return Err(explain_write(cluster, "cannot write the Lease", error)),
         }
         scene = ActScene::read(cluster, lease).await?;
-        if acts(&scene.lease.record) != acts(&first) {
-            let now = standing(&scene.lease.record);
+        let now = &scene.lease.record;
+        if let Some(fact) = settled(act, &first, now) {
+            reports.push(Report { act: fact, until: None, replaces: None, happened: Some(true), ..report });
+            if let (Some(timeout), Some(report)) = (config.wait, reports.last_mut()) {
+                wait(&leases, scene.lease.clone(), &goal(act, &first, &first), sent, timeout, report).await;
+            }
+            return Ok(());
+        }
+        if has_other_act(&first, now) {
+            let now = standing(now);
             return Err(Hinted::new(
                 format!("another administrator was faster, and nothing was written. The Lease now has: {now}"),
                 "run the command again to replace that",
@@ -78,18 +80,42 @@ pub(super) async fn carry_out(
         .into())
 }
 
-/// The parts of the record that administrators write. They show whether another administrator was faster.
-const fn acts(record: &LeaseRecord) -> (&Option<String>, &hustings_core::model::LeaseActs) {
-    (&record.hold, &record.acts)
+/// Whether the Lease now has an act that it did not have before. An act that is gone was carried out, ended, or was
+/// removed: there is nothing to overwrite.
+fn has_other_act(before: &LeaseRecord, now: &LeaseRecord) -> bool {
+    let pause = |record: &LeaseRecord| (record.hold.clone(), record.acts.hold_until.clone());
+    (now.hold.is_some() && pause(now) != pause(before))
+        || (now.acts.transfer.is_some() && now.acts.transfer != before.acts.transfer)
+        || (now.acts.pin.is_some() && now.acts.pin != before.acts.pin)
 }
 
-fn goal(act: &LeaseAct, before: &LeaseRecord) -> Goal {
+/// The change by which the act has become unnecessary after it was planned. A second write would then act on a
+/// situation that the administrator has not seen: it would ask the next holder to hand over as well.
+fn settled(act: &LeaseAct, before: &LeaseRecord, now: &LeaseRecord) -> Option<String> {
+    let new_holder = now.holder.as_ref().filter(|_| before.holder.is_some() && now.holder != before.holder);
+    match act {
+        LeaseAct::Transfer(Transfer::To(name)) if new_holder == Some(name) => {
+            Some(format!("{name} has become the holder meanwhile"))
+        }
+        LeaseAct::Transfer(Transfer::Any) => new_holder.map(|name| format!("{name} has become the holder meanwhile")),
+        LeaseAct::Resume if now.hold.is_none() => Some("the pause has ended meanwhile".to_owned()),
+        LeaseAct::Unpin if now.acts.pin.is_none() => Some("the pin has ended meanwhile".to_owned()),
+        LeaseAct::Transfer(_) | LeaseAct::Resume | LeaseAct::Unpin | LeaseAct::Pause(_) | LeaseAct::Pin { .. } => None,
+    }
+}
+
+/// The goal of an act that was planned for the version `first`, and written on `before`.
+fn goal(act: &LeaseAct, first: &LeaseRecord, before: &LeaseRecord) -> Goal {
     let former = before.holder.clone();
     match act {
         LeaseAct::Pause(_) => Goal::NoRequest,
         LeaseAct::Resume | LeaseAct::Unpin => Goal::Written,
         LeaseAct::Transfer(to) => {
-            let candidate = if let Transfer::To(name) = to { Some(name.clone()) } else { None };
+            // Without a name, the administrator wants the holder that he has seen to hand over.
+            let (candidate, former) = match to {
+                Transfer::To(name) => (Some(name.clone()), former),
+                Transfer::Any => (None, first.holder.clone()),
+            };
             Goal::Leads { candidate, former, once: true }
         }
         LeaseAct::Pin { candidate, .. } => Goal::Leads { candidate: Some(candidate.clone()), former, once: false },
@@ -174,7 +200,7 @@ mod tests {
                 r#"Leads { candidate: Some("b"), former: Some("a"), once: false }"#,
             ),
         ] {
-            assert_eq!(format!("{:?}", goal(&act, &before)), expected);
+            assert_eq!(format!("{:?}", goal(&act, &before, &before)), expected);
         }
     }
 }

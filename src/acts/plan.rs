@@ -6,7 +6,7 @@ use hustings_client::api::{ReadCandidate, pin_text};
 use hustings_core::election::{Ineligible, TransferRefusal};
 use hustings_core::model::{Cause, Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
 
-use super::config::LeaseAct;
+use super::config::{LeaseAct, note_on_end};
 use super::requests::refused;
 use super::scene::ActScene;
 use crate::forecast::{Forecast, HolderForecast, Objects, forecast};
@@ -109,7 +109,7 @@ pub(super) fn plan(
             let end = end.at(wall)?;
             until = Some(end);
             write.pin = Set::To(Pin { candidate: candidate.clone(), until: end });
-            format!("{candidate} ranks first until {end}")
+            format!("{candidate} ranks first{}", until_text(until))
         }
         LeaseAct::Unpin => {
             if record.acts.pin.is_none() {
@@ -169,7 +169,7 @@ fn pin(record: &LeaseRecord) -> Option<String> {
 }
 
 fn until_text(until: Option<WireTime>) -> String {
-    until.map_or_else(String::new, |until| format!(" until {until}"))
+    until.map_or_else(String::new, |until| format!(" until {until}{}", note_on_end(until)))
 }
 
 fn pause_text(request: ActRequest<'_>) -> Result<String, Hinted> {

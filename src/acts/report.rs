@@ -53,7 +53,11 @@ impl Report {
             Some(candidate) => format!("candidate {candidate} of Lease {}", self.lease),
             None => format!("Lease {}", self.lease),
         };
-        let dry = if self.written { "" } else { " (dry run: nothing was written)" };
+        let dry = match (self.written, self.happened) {
+            (true, _) => "",
+            (false, None) => " (dry run: nothing was written)",
+            (false, Some(_)) => " (nothing was written)",
+        };
         let mut lines = vec![format!("{object} in namespace {}: {}{dry}", self.namespace, self.act)];
         lines.extend(self.replaces.iter().map(|former| format!("  replaces: {former}")));
         lines.extend(self.forecast.iter().map(|sentence| format!("  the controller would report: {sentence}")));

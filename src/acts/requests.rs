@@ -27,6 +27,17 @@ pub(super) fn explain(cluster: &Cluster, attempt: &str, error: kube::Error) -> a
     }
 }
 
+/// The error for a write that failed. Without an answer from the API server, the write may have taken effect.
+pub(super) fn explain_write(cluster: &Cluster, attempt: &str, error: kube::Error) -> anyhow::Error {
+    match &error {
+        kube::Error::Api(status) if status.code < 500 => explain(cluster, attempt, error),
+        _ => {
+            let message = format!("{attempt}, or the write succeeded without an answer");
+            api_error(error).context(Hinted::new(message, "`hustings status LEASE` shows the acts in force"))
+        }
+    }
+}
+
 /// Limits a request to [`REQUEST_TIMEOUT`].
 pub(super) async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
     limited(REQUEST_TIMEOUT, request).await
