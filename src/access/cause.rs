@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 
 use hustings_client::access::{AccessError, tls_error};
+use hustings_client::store::WrongAnswer;
 use kube::Config;
 use kube::core::Status;
 use rustls::{AlertDescription, CertificateError};
@@ -15,6 +16,12 @@ const ANONYMOUS: &str = "system:anonymous";
 pub(crate) fn hint(error: &(dyn Error + 'static), config: &Config) -> String {
     if let Some(error) = find::<AccessError>(error) {
         return of_access(error).to_owned();
+    }
+    if find::<WrongAnswer>(error).is_some() {
+        let server = server(config);
+        return format!(
+            "something else than an API server answers at {server}: log in, or correct `server` of the cluster"
+        );
     }
     if let Some(error) = tls_error(error) {
         return of_tls(error, config).unwrap_or_else(|| on_server(config));

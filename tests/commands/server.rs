@@ -34,6 +34,7 @@ use tempfile::NamedTempFile;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The longest body of a request, in bytes.
 const LONGEST_BODY: usize = 1 << 20;
@@ -68,7 +69,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start() -> Self {
         let runtime = Runtime::new().unwrap();
-        let store = Shared::default();
+        let store = Shared::new(Mutex::new(Store { version: 100, ..Store::default() }));
         let router = axum::Router::new().fallback(answer).with_state(Arc::clone(&store));
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = listener.local_addr().unwrap();
@@ -93,14 +94,16 @@ impl Server {
     }
 
     /// Runs a process to its end. It gets the signal as soon as it has printed the text.
-    pub(crate) fn wait_for(&self, command: std::process::Command, signal: Option<(Signal, &str)>) -> Output {
+    pub(crate) fn wait_for(&self, command: std::process::Command, sent: Option<(Signal, &str)>) -> Output {
         let line = format!("{command:?}");
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let run = async {
+            // A program does not inherit the handler of a signal. It would inherit that `nohup` ignores the signal.
+            let _handled = signal(SignalKind::hangup()).unwrap();
             let mut child = command.spawn().unwrap();
             let pid = child.id().and_then(|pid| Pid::from_raw(pid.try_into().unwrap())).unwrap();
-            let unsent = RefCell::new(signal);
+            let unsent = RefCell::new(sent);
             let look = |printed: &[u8]| {
                 let due = unsent.borrow_mut().take_if(|(_, text)| String::from_utf8_lossy(printed).contains(*text));
                 if let Some((signal, _)) = due {
@@ -129,6 +132,7 @@ impl Server {
             metadata.entry("namespace").or_insert_with(|| json!("shop"));
             metadata.entry("uid").or_insert_with(|| json!(uid));
             metadata.insert("resourceVersion".to_owned(), json!((number + 1).to_string()));
+            metadata.retain(|_, value| !value.is_null());
             let name = metadata["name"].as_str().unwrap().to_owned();
             if let Some(change) = behaviour["changes"].get(name) {
                 json_patch::merge(object, change);
@@ -268,7 +272,9 @@ impl Store {
             .filter(|&at| query.iter().all(|(name, selector)| selects(name, selector, &self.objects[at])))
             .collect();
         let items: Vec<_> = fits.into_iter().map(|at| self.read(at)).collect();
-        (200, json!({ "kind": "List", "metadata": { "resourceVersion": self.version.to_string() }, "items": items }))
+        let metadata = json!({ "resourceVersion": self.version.to_string() });
+        let kind = kind_of_list(plural);
+        (200, json!({ "kind": kind, "apiVersion": group_version, "metadata": metadata, "items": items }))
     }
 
     fn find(&self, group_version: &str, plural: &str, namespace: Option<&str>, name: &str) -> Option<usize> {
@@ -325,7 +331,21 @@ impl Store {
 fn groups() -> Value {
     let group =
         |name: &str| json!({ "name": name, "versions": [{ "groupVersion": format!("{name}/v1"), "version": "v1" }] });
-    json!({ "kind": "APIGroupList", "groups": [group("coordination.k8s.io"), group("hustings.io")] })
+    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": [group("coordination.k8s.io"), group("hustings.io")] })
+}
+
+fn kind_of_list(plural: &str) -> &'static str {
+    match plural {
+        "leases" => "LeaseList",
+        "leasecandidates" => "LeaseCandidateList",
+        "pods" => "PodList",
+        "nodes" => "NodeList",
+        "events" => "EventList",
+        "namespaces" => "NamespaceList",
+        "deployments" => "DeploymentList",
+        "customresourcedefinitions" => "CustomResourceDefinitionList",
+        other => panic!("{other}"),
+    }
 }
 
 fn is_of(object: &Value, group_version: &str, plural: &str, namespace: Option<&str>) -> bool {

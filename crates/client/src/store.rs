@@ -12,6 +12,7 @@
 //!
 //! The other items of this module are for programs that send further requests, as Hustings' controller does.
 
+pub(crate) mod answers;
 pub(crate) mod connections;
 mod contract;
 pub(crate) mod failure;
@@ -20,6 +21,7 @@ pub(crate) mod memory;
 pub(crate) mod shared;
 
 pub use crate::watch::{Pauses, paced, watch_config};
+pub use answers::WrongAnswer;
 pub use contract::{Answer, Store, Versions, candidate_of, lease_of, reply_of};
 pub use failure::{Failure, FailureCause};
 pub use hustings_core::model::{CandidatePatch, Nomination, Object, Pod, ReferenceStore, Request};

@@ -20,6 +20,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
+use crate::store::answers::checked;
 use crate::store::connections::{is_watch, named};
 use crate::store::failure::{CANDIDATES, LOG_INTERVAL, NO_CRD, lacks_right, not_allowed, with_causes};
 
@@ -73,7 +74,7 @@ pub(crate) fn watch_object<K: Watched + Resource<Scope = NamespaceResourceScope>
     name: &str,
     seed: u64,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
-    let objects = Api::namespaced(paced(named(client), namespace), namespace);
+    let objects = Api::namespaced(paced(named(checked(client)), namespace), namespace);
     versions(watch(objects, config_of(name), format!("{namespace}/{name}"), seed))
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn watch_cluster_object<K: Watched + Resource<Scope = ClusterResource
     name: &str,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
     let namespace = client.default_namespace().to_owned();
-    let objects = Api::all(paced(named(client), &namespace));
+    let objects = Api::all(paced(named(checked(client)), &namespace));
     versions(watch(objects, config_of(name), name.to_owned(), rand::make_rng::<StdRng>().next_u64()))
 }
 
@@ -116,7 +117,7 @@ pub(crate) fn watch_namespace<K: Watched + Resource<Scope = NamespaceResourceSco
     namespace: &str,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
     let seed = rand::make_rng::<StdRng>().next_u64();
-    let objects = Api::namespaced(paced(named(client), namespace), namespace);
+    let objects = Api::namespaced(paced(named(checked(client)), namespace), namespace);
     watch(objects, watch_config(), format!("namespace {namespace}"), seed)
 }
 

@@ -129,13 +129,23 @@ async fn a_denied_request_asks_for_a_check_of_the_permissions() {
     assert!(futures::FutureExt::now_or_never(forbidden.notified()).is_some());
 }
 
+/// The object of this path, as a server returns it.
+fn object(path: &str, uid: &str) -> Value {
+    let parts: Vec<&str> = path.split('/').collect();
+    let kind = if parts[6] == "leases" { "Lease" } else { "LeaseCandidate" };
+    json!({
+        "apiVersion": format!("{}/{}", parts[2], parts[3]), "kind": kind,
+        "metadata": { "name": parts[7], "namespace": parts[5], "uid": uid, "resourceVersion": "7" },
+    })
+}
+
 #[tokio::test]
 async fn an_object_that_is_missing_in_a_write_is_read_live() {
     let service = tower::service_fn(|request: http::Request<Body>| {
         let parts: Vec<&str> = request.uri().path().split('/').collect();
         let (group, kind, name) = (parts[2], parts[6], parts[7]);
         let (code, body) = if request.method() == Method::GET {
-            (200, json!({ "metadata": { "name": name, "uid": "u", "resourceVersion": "7" } }))
+            (200, object(request.uri().path(), "u"))
         } else {
             let details = json!({ "name": name, "group": group, "kind": kind });
             (404, json!({ "kind": "Status", "reason": "NotFound", "details": details, "code": 404 }))
@@ -191,8 +201,11 @@ fn recording_server(latency: fn(&str) -> Duration) -> (Client, Received) {
                 received.lock().unwrap().push((path.clone(), body.clone()));
                 let name = path.rsplit('/').next().unwrap_or_default().to_owned();
                 tokio::time::sleep(latency(&name)).await;
-                let object = json!({ "metadata": { "name": name, "uid": "u", "resourceVersion": "7" } });
-                let answer = if path.contains("/events") { body } else { object };
+                let answer = if path.contains("/events") {
+                    body
+                } else {
+                    object(&path, body["metadata"]["uid"].as_str().unwrap_or("u"))
+                };
                 let body = Body::from(answer.to_string().into_bytes());
                 Ok::<_, Infallible>(Response::builder().status(200).body(body).unwrap())
             }

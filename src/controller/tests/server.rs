@@ -40,6 +40,11 @@ impl Server {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         object["metadata"]["uid"] = json!("u");
+        let parts: Vec<&str> = path.split('/').collect();
+        object["apiVersion"] = json!(format!("{}/{}", parts[2], parts[3]));
+        object["kind"] = json!(if parts[6] == "leases" { "Lease" } else { "LeaseCandidate" });
+        object["metadata"]["namespace"] = json!(parts[5]);
+        object["metadata"]["name"] = json!(parts[7]);
         self.objects.insert(path.to_owned(), object.clone());
         (200, object)
     }
@@ -61,7 +66,8 @@ impl Server {
             "GET" if path.ends_with("/v1alpha2") => {
                 let kind = json!({ "name": "leasecandidates", "namespaced": true, "kind": "LeaseCandidate",
                     "singularName": "", "verbs": [] });
-                (200, json!({ "groupVersion": "coordination.k8s.io/v1alpha2", "resources": [kind] }))
+                let version = "coordination.k8s.io/v1alpha2";
+                (200, json!({ "kind": "APIResourceList", "groupVersion": version, "resources": [kind] }))
             }
             "GET" if is_namespace(path) => (200, json!({ "metadata": { "name": path.rsplit('/').next() } })),
             "GET" => match self.objects.get(path) {

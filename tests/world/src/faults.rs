@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use http::{Method, Request, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -45,19 +46,29 @@ pub enum Arrival {
     Lost,
     /// A proxy in front of the server answers with this code. The request is not executed.
     Refused(u16),
-    /// A proxy in front of the server answers with a 404 that differs from the server's own.
+    /// A proxy in front of the server answers itself, and differently from the server.
     Forged(Forgery),
 }
 
-/// A 404 that does not refer to the object of the request.
+/// An answer that does not refer to the object of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
-    /// A page of a proxy.
+    /// 404, a page of a proxy.
     Page,
-    /// A Status that names no object, as for an unknown path.
+    /// 404, a Status that names no object, as for an unknown path.
     NoObject,
-    /// A Status that names another object.
+    /// 404, a Status that names another object.
     OtherObject,
+    /// 200, a page.
+    SignInPage,
+    /// 200, JSON that is no object.
+    SignInMessage,
+    /// 200, a Status.
+    Success,
+    /// 200, another object of the same kind, newer than any.
+    Stranger,
+    /// 200, an object with the right name and nothing else.
+    Blank,
 }
 
 /// What happens to an answer.
@@ -65,6 +76,8 @@ pub enum Forgery {
 pub enum Answer {
     /// It is delivered.
     Delivered,
+    /// A proxy answers in its place.
+    Replaced(Forgery),
     /// The connection breaks.
     Broken,
     /// No answer ever arrives.
@@ -80,6 +93,8 @@ pub enum Piece {
     Broken,
     /// No further piece arrives on this connection.
     Silence,
+    /// A proxy puts something else in its place.
+    Replaced(Forgery),
 }
 
 /// Decides what goes wrong.
@@ -152,6 +167,11 @@ impl<F: Fates> Faults<F> {
                     Piece::Broken => Some((Err(broken()), None)),
                     // This lasts until the client closes the connection.
                     Piece::Silence => std::future::pending().await,
+                    Piece::Replaced(forgery) => {
+                        let object = forgery.body(&path);
+                        let event = format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n");
+                        Some((Ok(Frame::data(Bytes::from(event))), Some(pieces)))
+                    }
                 }
             }
         });
@@ -201,6 +221,7 @@ where
                 });
             }
             let (answer, answered) = oneshot::channel();
+            let sent_to = path.clone();
             let link = faults.link.clone();
             tokio::spawn(async move {
                 pause(fate.outward).await;
@@ -208,7 +229,7 @@ where
                 let outcome = match fate.arrival {
                     Arrival::Executed => service.oneshot(request).await.map_err(Into::into),
                     Arrival::Refused(code) => Ok(refusal(code)),
-                    Arrival::Forged(forgery) => Ok(forged(forgery)),
+                    Arrival::Forged(forgery) => Ok(forgery.answer(&sent_to)),
                     Arrival::Lost => Err(broken()),
                 };
                 pause(fate.homeward).await;
@@ -221,6 +242,7 @@ where
             match fate.answer {
                 Answer::Delivered if is_watch => outcome.map(|answer| answer.map(|body| faults.disturb(path, body))),
                 Answer::Delivered => outcome,
+                Answer::Replaced(forgery) => outcome.map(|_| forgery.answer(&path)),
                 Answer::Broken => Err(broken()),
                 // This lasts until the client closes the connection.
                 Answer::Silence => std::future::pending().await,
@@ -252,17 +274,59 @@ fn refusal(code: u16) -> Response<AnswerBody> {
     answer(code, status(code, "Refused", "not now").to_string())
 }
 
-fn forged(forgery: Forgery) -> Response<AnswerBody> {
-    let mut status = status(404, "NotFound", "the server could not find the requested resource");
-    let body = match forgery {
-        Forgery::Page => "<html><head><title>404 Not Found</title></head></html>".to_owned(),
-        Forgery::NoObject => status.to_string(),
-        Forgery::OtherObject => {
-            status["details"] = json!({ "name": "upstream", "kind": "services" });
-            status.to_string()
-        }
-    };
-    answer(404, body)
+impl Forgery {
+    /// Every forgery.
+    pub const ALL: [Self; 8] = [
+        Self::Page,
+        Self::NoObject,
+        Self::OtherObject,
+        Self::SignInPage,
+        Self::SignInMessage,
+        Self::Success,
+        Self::Stranger,
+        Self::Blank,
+    ];
+
+    /// Whether it looks like a success.
+    pub const fn is_success(self) -> bool {
+        !matches!(self, Self::Page | Self::NoObject | Self::OtherObject)
+    }
+
+    fn answer(self, path: &str) -> Response<AnswerBody> {
+        answer(if self.is_success() { 200 } else { 404 }, self.body(path))
+    }
+
+    /// The body of an answer to a request for this path.
+    fn body(self, path: &str) -> String {
+        let missing = status(404, "NotFound", "the server could not find the requested resource");
+        let (api_version, kind) = if path.contains("/leasecandidates") {
+            ("hustings.io/v1alpha1", "LeaseCandidate")
+        } else {
+            ("coordination.k8s.io/v1", "Lease")
+        };
+        let object =
+            |metadata: Value| json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {} });
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let namespace = parts.iter().position(|part| *part == "namespaces").and_then(|at| parts.get(at + 1));
+        let body = match self {
+            Self::Page | Self::SignInPage => {
+                return "<html><head><title>404 Not Found</title></head></html>".to_owned();
+            }
+            Self::NoObject => missing,
+            Self::OtherObject => {
+                let mut status = missing;
+                status["details"] = json!({ "name": "upstream", "kind": "services" });
+                status
+            }
+            Self::SignInMessage => json!({ "message": "please sign in" }),
+            Self::Success => json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" }),
+            Self::Stranger => object(json!({
+                "name": "stranger", "namespace": namespace, "uid": "stranger", "resourceVersion": u64::MAX.to_string(),
+            })),
+            Self::Blank => object(json!({ "name": parts.last(), "namespace": namespace })),
+        };
+        body.to_string()
+    }
 }
 
 fn status(code: u16, reason: &str, message: &str) -> Value {

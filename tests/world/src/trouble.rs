@@ -19,8 +19,19 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 const SHORTEST_HANG: Duration = Duration::from_secs(10);
 
 /// Everything that is counted.
-pub const DISTURBANCES: [&str; 8] =
-    [DELAY, LOST_REQUEST, LOST_ANSWER, SECOND_COPY, REFUSAL, FORGED, HUNG, BROKEN_WATCH];
+pub const DISTURBANCES: [&str; 11] = [
+    DELAY,
+    LOST_REQUEST,
+    LOST_ANSWER,
+    SECOND_COPY,
+    REFUSAL,
+    FORGED,
+    WRONG,
+    WRONG_AFTER_EXECUTION,
+    WRONG_EVENT,
+    HUNG,
+    BROKEN_WATCH,
+];
 
 const DELAY: &str = "delay";
 const LOST_REQUEST: &str = "loss of a request";
@@ -28,6 +39,9 @@ const LOST_ANSWER: &str = "loss of an answer";
 const SECOND_COPY: &str = "delivery of a second copy";
 const REFUSAL: &str = "refusal";
 const FORGED: &str = "forged 404";
+const WRONG: &str = "wrong object with status 200";
+const WRONG_AFTER_EXECUTION: &str = "wrong object with status 200 after the execution";
+const WRONG_EVENT: &str = "wrong event of a watch";
 const HUNG: &str = "webhook without an answer";
 const BROKEN_WATCH: &str = "break of a watch";
 
@@ -42,7 +56,7 @@ pub struct Profile {
     pub refused: u32,
     /// A watch breaks off or falls silent.
     pub watch: u32,
-    /// A proxy answers 404 in the server's place.
+    /// A proxy answers in the server's place: 404, or 200 with something else than the object.
     pub forged: u32,
     /// A write is delivered twice.
     pub repeated: u32,
@@ -59,7 +73,7 @@ pub struct Dial(Arc<Mutex<State>>);
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     profile: Profile,
-    /// How many of the next requests a proxy answers with a 404.
+    /// How many of the next requests a proxy answers in the server's place.
     forged_next: u32,
     /// How many of the next writes are delivered twice.
     repeated_next: u32,
@@ -99,7 +113,7 @@ impl Dial {
         *self.state() = State { profile, ..State::default() };
     }
 
-    /// Makes a proxy answer the next `requests` requests with a 404.
+    /// Makes a proxy answer the next `requests` requests in the server's place.
     pub fn forge_next(&self, requests: u32) {
         self.state().forged_next = requests;
     }
@@ -159,9 +173,18 @@ impl Fates for Trouble {
         let profile = self.dial.profile();
         let mut fate = Fate::good(self.delay(profile.slow), self.delay(profile.slow));
         if self.dial.forges() || self.happens(profile.forged) {
-            self.tally.count(FORGED);
-            let forgeries = [Forgery::Page, Forgery::NoObject, Forgery::OtherObject];
-            fate.arrival = Arrival::Forged(*forgeries.choose(&mut self.rng).unwrap_or(&Forgery::Page));
+            let forgery = *Forgery::ALL.choose(&mut self.rng).unwrap_or(&Forgery::Page);
+            let is_executed = forgery.is_success() && self.rng.random_bool(0.5);
+            self.tally.count(match forgery.is_success() {
+                false => FORGED,
+                true if is_executed => WRONG_AFTER_EXECUTION,
+                true => WRONG,
+            });
+            if is_executed {
+                fate.answer = Answer::Replaced(forgery);
+            } else {
+                fate.arrival = Arrival::Forged(forgery);
+            }
         } else if let Some(rule) = self.webhook.rule(method, path) {
             self.tally.count(HUNG);
             fate.outward += self.rng.random_range(SHORTEST_HANG..LONGEST_DELAY);
@@ -193,6 +216,9 @@ impl Fates for Trouble {
         if self.happens(profile.watch) {
             self.tally.count(BROKEN_WATCH);
             if self.rng.random_bool(0.5) { Piece::Broken } else { Piece::Silence }
+        } else if self.happens(profile.forged) {
+            self.tally.count(WRONG_EVENT);
+            Piece::Replaced(*Forgery::ALL.choose(&mut self.rng).unwrap_or(&Forgery::Page))
         } else {
             Piece::After(self.delay(profile.slow))
         }

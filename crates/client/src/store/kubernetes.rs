@@ -11,6 +11,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::header::{RETRY_AFTER, USER_AGENT};
 use http::{StatusCode, Uri};
+use http_body::Body as HttpBody;
+use http_body_util::BodyExt as _;
 use hustings_core::model::{CandidateRecord, LeaseRecord, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::client::Body;
@@ -20,7 +22,9 @@ use kube::{Client, Config, Resource};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use tokio::sync::watch;
+use tower::BoxError;
 
+use super::answers::{self, NOT_THE_SERVER, checked};
 use super::connections;
 use super::contract::{Answer, Store, Versions};
 use super::failure::{Failure, within};
@@ -56,7 +60,7 @@ const LONGEST_EXCERPT: usize = 100;
 /// # Errors
 /// Fails if the configuration cannot be used, for example because of a proxy whose scheme is not supported.
 pub fn lease_client(config: Config) -> Result<Client, kube::Error> {
-    connections::client(lease_config(config))
+    connections::client(lease_config(config)).map(checked)
 }
 
 /// The configuration of a [`lease_client`].
@@ -77,7 +81,7 @@ pub(crate) fn lease_config(mut config: Config) -> Config {
 pub fn reading_client(config: Config) -> Result<Client, kube::Error> {
     let mut config = lease_config(config);
     config.default_retry = true;
-    connections::client(config)
+    connections::client(config).map(checked)
 }
 
 /// Leases and candidates in Kubernetes. Clones share everything.
@@ -152,7 +156,7 @@ impl Kubernetes {
         let native = self.native.borrow().unwrap_or_default();
         let mut sent = wire::encode(namespace, request, native).map_err(kube::Error::BuildRequest)?;
         sent.headers_mut().insert(USER_AGENT, connections::user_agent());
-        let answered = async { body_of(self.client.send(sent.map(Body::from)).await?).await };
+        let answered = async { body_of(answers::send(&self.client, sent.map(Body::from)).boxed().await?).await };
         let answer = match answered.await {
             Ok(body) => wire::decode(request, &body).map_err(kube::Error::SerdeError)?,
             Err(kube::Error::Api(status)) if status.code == 404 => {
@@ -221,7 +225,7 @@ pub async fn lacks_candidates(client: &Client) -> bool {
     let mut request = http::Request::new(Vec::new());
     *request.uri_mut() = Uri::from_static("/apis");
     request.headers_mut().insert(USER_AGENT, connections::user_agent());
-    match client.request::<APIGroupList>(request).await {
+    match checked(client.clone()).request::<APIGroupList>(request).await {
         Ok(list) => !list.groups.is_empty() && !list.groups.iter().any(|group| group.name == ReadCandidate::group(&())),
         Err(_) => false,
     }
@@ -234,9 +238,13 @@ fn names(status: &Status, group: &str, plural: &str, name: &str) -> bool {
 
 /// Returns the body of a success. Unlike kube's own function, it keeps the header `Retry-After`, which is the only
 /// information from a server that sheds load.
-async fn body_of(response: http::Response<Body>) -> Result<Vec<u8>, kube::Error> {
+async fn body_of<B>(response: http::Response<B>) -> Result<Vec<u8>, kube::Error>
+where
+    B: HttpBody<Error: Into<BoxError>>,
+{
     let (head, body) = response.into_parts();
-    let body = body.collect_bytes().await?.to_vec();
+    let broken = |error: B::Error| error.into().downcast().map_or_else(kube::Error::Service, |error| *error);
+    let body = body.collect().await.map_err(broken)?.to_bytes().to_vec();
     if head.status.is_success() {
         return Ok(body);
     }
@@ -257,7 +265,7 @@ fn no_status(code: StatusCode, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let excerpt: String = body.trim().lines().next().unwrap_or_default().chars().take(LONGEST_EXCERPT).collect();
     if code == StatusCode::NOT_FOUND {
-        return format!("answered without a Kubernetes Status: {excerpt:?}; check for a proxy in between");
+        return format!("answered without a Kubernetes Status: {excerpt:?}; {NOT_THE_SERVER}");
     }
     excerpt
 }

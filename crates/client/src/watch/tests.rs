@@ -33,6 +33,19 @@ fn asks(request: &Request<Body>, for_what: &str) -> bool {
     request.uri().query().is_some_and(|query| query.contains(for_what))
 }
 
+/// An event about the Lease `l`.
+fn lease_event(type_: &str, version: u64) -> String {
+    let metadata = json!({ "name": "l", "namespace": "n", "uid": "u", "resourceVersion": version.to_string() });
+    let lease = json!({ "kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": metadata });
+    json!({ "type": type_, "object": lease }).to_string()
+}
+
+/// A list without Leases.
+fn lease_list() -> serde_json::Value {
+    json!({ "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": { "resourceVersion": "1" },
+        "items": [] })
+}
+
 fn event(text: &str) -> Vec<u8> {
     let event: serde_json::Value = serde_json::from_str(text).unwrap();
     format!("{event}\n").into_bytes()
@@ -40,12 +53,11 @@ fn event(text: &str) -> Vec<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn one_request_shows_the_object_or_that_it_is_missing() {
-    const LEASE: &str = r#"{"type": "ADDED", "object": {"metadata": {"name": "l", "resourceVersion": "1"}}}"#;
     for exists in [true, false] {
         let server = tower::service_fn(move |request: Request<Body>| async move {
             assert!(asks(&request, "sendInitialEvents=true"), "{request:?}");
             assert_eq!(request.headers().get(header::USER_AGENT), Some(&user_agent()));
-            let mut body = if exists { event(LEASE) } else { Vec::new() };
+            let mut body = if exists { event(&lease_event("ADDED", 1)) } else { Vec::new() };
             body.extend(event(END_OF_INITIAL_EVENTS));
             Ok::<_, Infallible>(Response::new(Body::from(body)))
         });
@@ -56,14 +68,15 @@ async fn one_request_shows_the_object_or_that_it_is_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_reported_by_an_event_and_by_a_list_after_a_gap() {
-    const ADDED: &str = r#"{"type": "ADDED", "object": {"metadata": {"name": "l", "resourceVersion": "1"}}}"#;
-    const DELETED: &str = r#"{"type": "DELETED", "object": {"metadata": {"name": "l", "resourceVersion": "2"}}}"#;
-    const GONE: &str = r#"{"type": "ERROR", "object": {"status": "Failure", "code": 410, "message": "too old"}}"#;
-    for end in [DELETED, GONE] {
+    const GONE: &str = r#"{"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": 410, "message": "too old"}}"#;
+    let (added, deleted) = (lease_event("ADDED", 1), lease_event("DELETED", 2));
+    for end in [&*deleted, GONE] {
         let watches = AtomicU32::new(0);
+        let (added, last) = (added.clone(), end.to_owned());
         let server = tower::service_fn(move |_: Request<Body>| {
             let lines: &[&str] = match watches.fetch_add(1, Ordering::SeqCst) {
-                0 => &[ADDED, END_OF_INITIAL_EVENTS, end],
+                0 => &[&added, END_OF_INITIAL_EVENTS, &last],
                 _ => &[END_OF_INITIAL_EVENTS],
             };
             let body = lines.iter().flat_map(|line| event(line)).collect::<Vec<_>>();
@@ -72,8 +85,8 @@ async fn a_deletion_is_reported_by_an_event_and_by_a_list_after_a_gap() {
         let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
         assert!(versions.next().await.unwrap().is_some(), "it exists");
         let next = timeout(Duration::from_millis(500), versions.next()).await;
-        assert_eq!(next.is_ok(), end == DELETED, "an object that exists is not missing after the first list");
-        let next = if end == DELETED { next.unwrap() } else { versions.next().await };
+        assert_eq!(next.is_ok(), end == deleted, "an object that exists is not missing after the first list");
+        let next = if end == deleted { next.unwrap() } else { versions.next().await };
         assert!(next.unwrap().is_none(), "it is missing: {end}");
     }
 }
@@ -83,17 +96,16 @@ async fn a_watch_reports_soon_after_a_long_outage_whenever_that_ends() {
     for seconds in (300..330).step_by(6) {
         let recovery = Instant::now() + Duration::from_secs(seconds);
         let server = tower::service_fn(move |request: Request<Body>| async move {
-            let lease = json!({ "metadata": { "name": "l", "resourceVersion": "2" } });
             // Like a server with streamed lists switched off.
             if asks(&request, "sendInitialEvents=") {
                 return Ok(Response::builder().status(422).body(Body::empty()).unwrap());
             }
             let answer = if !asks(&request, "watch=") {
-                json!({ "kind": "LeaseList", "metadata": { "resourceVersion": "1" }, "items": [] })
+                lease_list()
             } else if Instant::now() < recovery {
                 return Err(std::io::Error::other("connection refused"));
             } else {
-                json!({ "type": "ADDED", "object": lease })
+                serde_json::from_str(&lease_event("ADDED", 2)).unwrap()
             };
             Ok(Response::new(Body::from(answer.to_string().into_bytes())))
         });
@@ -102,6 +114,36 @@ async fn a_watch_reports_soon_after_a_long_outage_whenever_that_ends() {
         let version = timeout_at(recovery + LONGEST_PAUSE + Duration::from_secs(1), versions.next()).await;
         assert!(matches!(version, Ok(Some(Some(_)))), "after {seconds} s: {version:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_event_is_no_observation_and_the_watch_resumes_after_the_last_right_one() {
+    let (log, _guard) = Log::begin();
+    let watches = AtomicU32::new(0);
+    let resumed = Arc::<Mutex<Vec<String>>>::default();
+    let asked = Arc::clone(&resumed);
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let number = watches.fetch_add(1, Ordering::SeqCst);
+        asked.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
+        let wrong = lease_event("MODIFIED", 9).replace("\"u\"", "\"\"");
+        let lines = match number {
+            0 => vec![lease_event("ADDED", 2), END_OF_INITIAL_EVENTS.to_owned(), lease_event("MODIFIED", 3), wrong],
+            1 => vec!["{\"message\": \"please sign in\"}".to_owned()],
+            2 => vec![lease_event("MODIFIED", 4)],
+            _ => Vec::new(),
+        };
+        let body = lines.iter().flat_map(|line| event(line)).collect::<Vec<_>>();
+        async move { Ok::<_, Infallible>(Response::new(Body::from(body))) }
+    });
+    let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
+    for expected in [2, 3, 4] {
+        let version = timeout(Duration::from_secs(30), versions.next()).await.expect("it goes on").unwrap().unwrap();
+        assert_eq!(version.record.resource_version, expected);
+    }
+    let resumed = resumed.lock().unwrap();
+    assert!(resumed[1..3].iter().all(|query| query.contains("resourceVersion=3")), "{resumed:?}");
+    let logged = log.take();
+    assert!(logged.contains("it has no uid") && !logged.contains("sign in\""), "{logged}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +198,7 @@ async fn queries(mut watch: impl FnMut(Client) -> BoxStream<'static, ()>) -> Vec
         let query = request.uri().query().unwrap_or_default().to_owned();
         asked.lock().unwrap().push(query.clone());
         async move {
-            let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+            let list = lease_list();
             let (code, body) = match query.contains("watch=true") {
                 true if query.contains("sendInitialEvents=") => (400, json!({ "code": 400, "status": "Failure" })),
                 true => std::future::pending().await,

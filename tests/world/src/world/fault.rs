@@ -139,7 +139,7 @@ impl Fault {
             Self::CutHolderMidway => "partition at some await",
             Self::Trouble | Self::TroubleHolder => "trouble",
             Self::FailOver | Self::FailOverHolder => "silent failover",
-            Self::Forge | Self::ForgeHolder => "proxy that answers 404",
+            Self::Forge | Self::ForgeHolder => "proxy that answers in the server's place",
             Self::Repeat | Self::RepeatHolder => "writes delivered twice",
             Self::Lag => "lag of an API server",
             Self::RestartServer => "restart of an API server",
@@ -167,7 +167,7 @@ impl Fault {
             Self::FreezeController => "freeze of a controller",
             Self::TroubleController => "trouble of a controller",
             Self::FailOverController => "silent failover of a controller",
-            Self::ForgeController => "proxy that answers a controller 404",
+            Self::ForgeController => "proxy that answers a controller in the server's place",
             Self::RepeatController => "writes of a controller delivered twice",
             Self::SetDateController => "step of a controller's date",
         }

@@ -87,7 +87,8 @@ async fn a_request_to_hand_over_sets_the_native_field_of_a_lease_with_a_strategy
         "hustings.io/session": "s/1/15", "hustings.io/key": "1", "hustings.io/strategy": "OldestEmulationVersion",
     });
     let spec = json!({ "holderIdentity": "b", "leaseDurationSeconds": 15, "leaseTransitions": 1 });
-    let held = json!({ "metadata": { "name": "l", "uid": "u", "annotations": annotations }, "spec": spec });
+    let held = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "l", "namespace": "n", "annotations": annotations }, "spec": spec });
     server.lock().unwrap().store(held);
     sleep(Duration::from_secs(5)).await;
     let asked = server.lock().unwrap().lease.clone().unwrap();
@@ -341,7 +342,10 @@ impl Server {
             (&Method::GET, lease) if path.ends_with("/leases") => {
                 let items: Vec<&Value> = lease.iter().collect();
                 let metadata = json!({ "resourceVersion": self.version.to_string() });
-                (200, json!({ "apiVersion": "v1", "kind": "LeaseList", "metadata": metadata, "items": items }))
+                (
+                    200,
+                    json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": metadata, "items": items }),
+                )
             }
             (&Method::GET, lease) => {
                 self.reads += 1;
@@ -367,6 +371,7 @@ impl Server {
     fn store(&mut self, mut lease: Value) -> Value {
         self.version += 1;
         lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        lease["metadata"]["uid"] = json!("u");
         self.lease = Some(lease.clone());
         lease
     }

@@ -21,9 +21,16 @@ fn create() -> Request {
     Request::create_lease("l")
 }
 
+/// An object as a server returns it.
+fn object(api_version: &str, kind: &str, name: &str) -> serde_json::Value {
+    let metadata = json!({ "name": name, "namespace": "n", "uid": "u", "resourceVersion": "7" });
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata })
+}
+
 async fn answered(code: u16) -> Answer {
     let service = tower::service_fn(move |_: http::Request<Body>| async move {
-        let body = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" });
+        let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" });
+        let body = if code == 200 { object("coordination.k8s.io/v1", "Lease", "l") } else { status };
         Ok::<_, std::convert::Infallible>(
             Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap(),
         )
@@ -165,7 +172,8 @@ async fn the_answer_to_a_write_shows_whether_the_server_keeps_native_fields() {
             let patch: serde_json::Value = serde_json::from_slice(&patch).unwrap();
             assert_eq!(patch["spec"]["preferredHolder"], "b");
             let annotations = json!({ "hustings.io/strategy": "OldestEmulationVersion" });
-            let mut answer = json!({ "metadata": { "name": "l", "annotations": annotations } });
+            let mut answer = object("coordination.k8s.io/v1", "Lease", "l");
+            answer["metadata"]["annotations"] = annotations;
             if keeps {
                 answer["spec"] = patch["spec"].clone();
             }
@@ -183,8 +191,10 @@ async fn requests_about_native_candidates_go_to_the_version_that_was_last_discov
     let paths = Arc::<std::sync::Mutex<Vec<String>>>::default();
     let asked = Arc::clone(&paths);
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        asked.lock().unwrap().push(request.uri().path().to_owned());
-        let answer = json!({ "metadata": { "name": "c" } }).to_string();
+        let path = request.uri().path().to_owned();
+        let answer = object(&path.split('/').skip(2).take(2).collect::<Vec<_>>().join("/"), "LeaseCandidate", "c");
+        asked.lock().unwrap().push(path);
+        let answer = answer.to_string();
         async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from(answer.into_bytes()))) }
     });
     let (served, receiver) = watch::channel(None);
@@ -225,7 +235,7 @@ fn a_deletion_that_a_finalizer_delays_leaves_the_object() {
 
 #[test]
 fn the_answers_to_a_creation_and_to_a_list_contain_candidates() {
-    let candidate = json!({ "metadata": { "name": "c", "uid": "u" } });
+    let candidate = json!({ "metadata": { "name": "c", "uid": "u" }, "spec": { "leaseName": "l" } });
     let create = Request::CreateCandidate { nomination: nomination("c"), renew_time: WireTime::default() };
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
     let items = json!({ "kind": "LeaseCandidateList", "metadata": {}, "items": [candidate] });
@@ -234,6 +244,48 @@ fn the_answers_to_a_creation_and_to_a_list_contain_candidates() {
     let Some(Object::Candidate(created)) = decoded(&create, &candidate) else { panic!("no candidate") };
     let Some(Object::Candidates(listed)) = decoded(&list, &items) else { panic!("no candidates") };
     assert_eq!((created.name.as_str(), listed), ("c", vec![created.clone()]));
+    let of_other = Request::ListCandidates { lease_name: "other".to_owned() };
+    assert!(wire::decode(&of_other, items.to_string().as_bytes()).is_err(), "a proxy may drop the selector");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_the_object_of_the_request_leaves_the_outcome_of_every_request_unknown() {
+    let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
+    let patch = |patch| Request::patch_candidate(candidate.clone(), "u", patch);
+    let current = LeaseRecord { resource_version: 6, ..LeaseRecord::default() };
+    let status = CandidatePatch::Status { status: Box::default(), since: [WireTime::default(); 3] };
+    for request in [
+        read(),
+        create(),
+        Request::write_lease("l", LeaseWrite::new(Purpose::Renew, &current), &current),
+        Request::ReadCandidate { candidate: candidate.clone() },
+        Request::ReadCandidate { candidate: CandidateKey::native("c") },
+        Request::ListCandidates { lease_name: "l".to_owned() },
+        Request::CreateCandidate { nomination: nomination("c"), renew_time: WireTime::default() },
+        patch(CandidatePatch::Renew(WireTime::default())),
+        patch(CandidatePatch::Ping(WireTime::default())),
+        patch(status),
+        Request::DeleteCandidate { candidate: candidate.clone(), uid, resource_version: None },
+    ] {
+        for wrong in [
+            json!({ "message": "please sign in" }),
+            json!({ "kind": "Status", "apiVersion": "v1", "status": "Success", "code": 200 }),
+            object("coordination.k8s.io/v1", "Lease", "other"),
+            object("hustings.io/v1alpha1", "LeaseCandidate", "other"),
+            object("v1", "Pod", "l"),
+        ] {
+            let body = wrong.to_string().into_bytes();
+            let service = tower::service_fn(move |_: http::Request<Body>| {
+                let answer = Response::new(Body::from(body.clone()));
+                async move { Ok::<_, std::convert::Infallible>(answer) }
+            });
+            let client = Client::new(service, "default");
+            let store = Kubernetes::new(client, SystemClock::shared(), Duration::from_mins(1));
+            let failure = store.send("n", &request).await.expect_err("it is another object");
+            assert_eq!(failure.outcome::<()>(), Outcome::Unknown, "{request:?}: {wrong}");
+            assert!(failure.to_string().contains("the answer is not "), "{failure}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -7,12 +7,14 @@ use hustings_core::model::{
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ObjectList, request};
-use serde_json::Value;
+use serde::de::Error as _;
+use serde_json::{Error, Value};
 
 use crate::api::{
     NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, candidate_patch, empty_lease, lease_patch,
     new_candidate,
 };
+use crate::store::answers::NOT_THE_SERVER;
 
 /// The field manager that the server records.
 const FIELD_MANAGER: &str = "hustings";
@@ -78,7 +80,7 @@ pub(super) fn encode(
     }
 }
 
-/// Reads the body of a success.
+/// Reads the body of a success, which the client has [checked](crate::store::answers).
 pub(super) fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decoded> {
     let mut keeps_native_fields = None;
     let object = match request {
@@ -95,8 +97,11 @@ pub(super) fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decod
         Request::CreateCandidate { .. } => {
             Some(Object::Candidate(serde_json::from_slice::<ReadCandidate>(body)?.record))
         }
-        Request::ListCandidates { .. } => {
+        Request::ListCandidates { lease_name } => {
             let list: ObjectList<ReadCandidate> = serde_json::from_slice(body)?;
+            if list.items.iter().any(|candidate| candidate.record.lease_name != *lease_name) {
+                return Err(Error::custom(format!("the list has candidates of other Leases; {NOT_THE_SERVER}")));
+            }
             Some(Object::Candidates(list.items.into_iter().map(|candidate| candidate.record).collect()))
         }
         Request::DeleteCandidate { candidate, .. } => {

@@ -50,8 +50,14 @@ async fn a_request_that_has_waited_for_half_of_its_time_is_not_sent_and_does_not
 
 #[tokio::test(start_paused = true)]
 async fn each_watch_delivers_the_object_of_its_listener() {
-    let server = tower::service_fn(|_: http::Request<Body>| async {
-        let object = |name| json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "1" } });
+    let server = tower::service_fn(|request: http::Request<Body>| async move {
+        let (api_version, kind) = if request.uri().path().contains("candidates") {
+            ("hustings.io/v1alpha1", "LeaseCandidate")
+        } else {
+            ("coordination.k8s.io/v1", "Lease")
+        };
+        let metadata = |name| json!({ "name": name, "namespace": "n", "uid": name, "resourceVersion": "1" });
+        let object = |name| json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata(name) });
         let events = ["other", "l"].map(|name| format!("{}\n", json!({ "type": "ADDED", "object": object(name) })));
         Ok::<_, Infallible>(Response::new(Body::from(events.concat().into_bytes())))
     });
@@ -163,7 +169,10 @@ impl SlowServer {
             (&Method::GET, _) if name == "leases" => {
                 let metadata = json!({ "resourceVersion": self.version.to_string() });
                 let items: Vec<&Value> = self.leases.values().collect();
-                (200, json!({ "apiVersion": "v1", "kind": "LeaseList", "metadata": metadata, "items": items }))
+                (
+                    200,
+                    json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": metadata, "items": items }),
+                )
             }
             (&Method::GET, Some(lease)) => (200, lease),
             (&Method::POST, _) => {
@@ -186,6 +195,7 @@ impl SlowServer {
     fn store(&mut self, name: String, mut lease: Value) -> Value {
         self.version += 1;
         lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        lease["metadata"]["uid"] = json!(format!("uid-{name}"));
         self.leases.insert(name, lease.clone());
         lease
     }

@@ -52,7 +52,7 @@ async fn a_404_proves_that_an_object_is_missing_only_if_a_status_names_it() {
         if body.starts_with("<html>") {
             assert_eq!(
                 message,
-                "outcome unknown: answered without a Kubernetes Status: \"<html>\"; check for a proxy in between (404); \
+                "outcome unknown: answered without a Kubernetes Status: \"<html>\"; check for a proxy or a login page in between (404); \
                  read before you write again"
             );
         }

@@ -1,0 +1,391 @@
+//! What a request asks for, and whether an answer is that.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use futures::FutureExt;
+use http::header::ACCEPT;
+use http::{Method, Request};
+use kube::client::Body;
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+
+use super::WrongAnswer;
+use crate::api::names;
+use crate::store::connections::is_watch;
+use crate::work::gate::RequestTarget;
+
+/// The groups of the objects that Hustings uses. The kinds of their resources have regular plurals, and the server
+/// stores all objects that have a name. Another group, such as that of metrics, may be different.
+const GROUPS: [&str; 8] = [
+    "",
+    "apps",
+    "apiextensions.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    names::NATIVE_GROUP,
+    "events.k8s.io",
+    names::GROUP,
+];
+
+/// How much of a text in an answer goes into a message, in characters.
+const LONGEST_EXCERPT: usize = 63;
+
+/// What the answer to a request must be.
+#[derive(Debug)]
+pub(super) struct Expected {
+    form: Form,
+    api_version: String,
+    kind: Kind,
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    /// The version on which a write is conditional. The write does not lead to an older one.
+    version: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// One object that the server stores.
+    Object,
+    /// An object without an identity, such as a review.
+    Anonymous,
+    /// A list of API groups or of resources.
+    Discovery,
+    List,
+    Watch,
+    /// The object that was deleted, or a report of success.
+    Deletion,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The kind with this name.
+    Named(String),
+    /// The kind of this resource, such as `leases.coordination.k8s.io`.
+    Of { resource: String, group: String },
+}
+
+/// The parts of an answer by which it is recognised.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Head<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    items: Option<Vec<Head<'a>>>,
+    /// Of a list of resources.
+    #[serde(borrow)]
+    group_version: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+}
+
+/// A Status about an object.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Report {
+    status: String,
+    details: Details,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    name: String,
+    uid: String,
+}
+
+/// An event of a watch.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    type_: Cow<'a, str>,
+    #[serde(borrow)]
+    object: Head<'a>,
+}
+
+/// The parts of a request by which its answer is recognised.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Sent {
+    kind: String,
+    metadata: SentMetadata,
+    preconditions: SentMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SentMetadata {
+    name: Option<String>,
+    generate_name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Expected {
+    /// Returns what the answer to this request must be; `None` if it has no fixed form.
+    pub(super) fn of(request: &Request<Body>) -> Option<Self> {
+        let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
+        let (method, target) = (request.method(), RequestTarget::read(&path));
+        let Some(target) = target else { return Self::of_discovery(method, &path) };
+        if !GROUPS.contains(&target.group) || !matches!(target.subresource, None | Some("status")) {
+            return None;
+        }
+        let sent = sent(request);
+        let form = match (method, target.name) {
+            (&Method::GET, _) if is_watch(request) => Form::Watch,
+            (&Method::GET, None) => Form::List,
+            (&Method::GET | &Method::PUT | &Method::PATCH, Some(_)) => Form::Object,
+            (&Method::POST, None) if sent.metadata.is_named() && !is_dry_run(request) => Form::Object,
+            (&Method::POST, None) => Form::Anonymous,
+            (&Method::DELETE, Some(_)) => Form::Deletion,
+            _ => return None,
+        };
+        let accept = request.headers().get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("?"));
+        let (api_version, kind) = match accept.split_once(";as=") {
+            None if matches!(accept, "" | "*/*" | "application/json") => {
+                (api_version(target.group, target.version), Kind::of(&target, &sent))
+            }
+            Some((_, form)) if form.starts_with("PartialObjectMetadata") => {
+                ("meta.k8s.io/v1".to_owned(), Kind::Named("PartialObjectMetadata".to_owned()))
+            }
+            _ => return None,
+        };
+        let named = target.name.map(str::to_owned).or(sent.metadata.name).or_else(|| selected_name(request));
+        Some(Self {
+            form,
+            api_version,
+            kind,
+            namespace: target.namespace.filter(|_| target.resource != "namespaces").map(str::to_owned),
+            name: named,
+            uid: sent.metadata.uid.or(sent.preconditions.uid),
+            version: sent.metadata.resource_version.and_then(|version| version.parse().ok()),
+        })
+    }
+
+    fn of_discovery(method: &Method, path: &str) -> Option<Self> {
+        let parts: Vec<_> = path.trim_matches('/').split('/').collect();
+        let (kind, name) = match parts[..] {
+            ["apis"] => ("APIGroupList", None),
+            ["apis", group, version] => ("APIResourceList", Some(api_version(group, version))),
+            _ => return None,
+        };
+        (method == Method::GET).then(|| Self {
+            form: Form::Discovery,
+            api_version: "v1".to_owned(),
+            kind: Kind::Named(kind.to_owned()),
+            namespace: None,
+            name,
+            uid: None,
+            version: None,
+        })
+    }
+
+    /// Whether the answer is a stream of events.
+    pub(super) fn is_watch(&self) -> bool {
+        self.form == Form::Watch
+    }
+
+    /// Checks the body of a success.
+    pub(super) fn check(&self, answer: &[u8]) -> Result<(), WrongAnswer> {
+        let head: Head<'_> = self.parse(answer)?;
+        match self.form {
+            Form::Deletion if head.kind == "Status" => self.check_report(answer),
+            Form::Object | Form::Deletion => self.check_kind(&head, "").and_then(|()| self.check_identity(&head)),
+            Form::Anonymous => self.check_kind(&head, ""),
+            Form::Discovery => {
+                self.check_kind(&head, "")?;
+                let is_other = self.name.as_ref().is_some_and(|name| *name != head.group_version);
+                if is_other { Err(self.wrong_value("groupVersion", &head.group_version)) } else { Ok(()) }
+            }
+            Form::List => {
+                self.check_kind(&head, "List")?;
+                self.check_version(&head)?;
+                head.items.iter().flatten().try_for_each(|item| {
+                    // The items of a list may leave out what the list already says.
+                    if !item.kind.is_empty() || !item.api_version.is_empty() {
+                        self.check_kind(item, "")?;
+                    }
+                    self.check_identity(item)
+                })
+            }
+            Form::Watch => Err(self.wrong("it is not a stream of events".to_owned())),
+        }
+    }
+
+    /// Checks one line of a watch.
+    pub(super) fn check_event(&self, line: &[u8]) -> Result<(), WrongAnswer> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let Event { type_, object } = self.parse(line)?;
+        match &*type_ {
+            "ADDED" | "MODIFIED" | "DELETED" => {
+                self.check_kind(&object, "").and_then(|()| self.check_identity(&object))
+            }
+            "BOOKMARK" => self.check_kind(&object, "").and_then(|()| self.check_version(&object)),
+            "ERROR" if object.kind == "Status" => Ok(()),
+            _ => Err(self.wrong_value("type", &type_)),
+        }
+    }
+
+    /// The error for an answer with this content.
+    pub(super) fn wrong(&self, received: String) -> WrongAnswer {
+        WrongAnswer { expected: self.to_string(), received }
+    }
+
+    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a [u8]) -> Result<T, WrongAnswer> {
+        // The error of the parser may quote the answer.
+        serde_json::from_slice(answer).map_err(|_| self.wrong("it is not the JSON of such an object".to_owned()))
+    }
+
+    fn check_kind(&self, head: &Head<'_>, suffix: &str) -> Result<(), WrongAnswer> {
+        if !head.kind.strip_suffix(suffix).is_some_and(|kind| self.kind.is(kind)) {
+            return Err(self.wrong_value("kind", &head.kind));
+        }
+        // The server leaves it out in some lists of resources.
+        let may_be_missing = self.form == Form::Discovery && head.api_version.is_empty();
+        if head.api_version != self.api_version && !may_be_missing {
+            return Err(self.wrong_value("apiVersion", &head.api_version));
+        }
+        Ok(())
+    }
+
+    fn check_identity(&self, head: &Head<'_>) -> Result<(), WrongAnswer> {
+        let Metadata { name, namespace, uid, .. } = &head.metadata;
+        if name.is_empty() || self.name.as_ref().is_some_and(|expected| name != expected) {
+            return Err(self.wrong_value("name", name));
+        }
+        if self.namespace.as_ref().is_some_and(|expected| namespace != expected) {
+            return Err(self.wrong_value("namespace", namespace));
+        }
+        if uid.is_empty() || self.uid.as_ref().is_some_and(|expected| uid != expected) {
+            return Err(self.wrong_value("uid", uid));
+        }
+        self.check_version(head)
+    }
+
+    fn check_version(&self, head: &Head<'_>) -> Result<(), WrongAnswer> {
+        let version = head.metadata.resource_version.parse().unwrap_or(0);
+        if version == 0 || version < self.version.unwrap_or(0) {
+            return Err(self.wrong_value("resourceVersion", &head.metadata.resource_version));
+        }
+        Ok(())
+    }
+
+    /// Checks a Status that reports a deletion.
+    fn check_report(&self, answer: &[u8]) -> Result<(), WrongAnswer> {
+        let Report { status, details } = self.parse(answer)?;
+        if status != "Success" {
+            return Err(self.wrong_value("status", &status));
+        }
+        if self.name.as_ref().is_some_and(|name| details.name != *name) {
+            return Err(self.wrong_value("name", &details.name));
+        }
+        if self.uid.as_ref().is_some_and(|uid| !details.uid.is_empty() && details.uid != *uid) {
+            return Err(self.wrong_value("uid", &details.uid));
+        }
+        Ok(())
+    }
+
+    fn wrong_value(&self, field: &str, value: &str) -> WrongAnswer {
+        let excerpt: String = value.chars().take(LONGEST_EXCERPT).collect();
+        self.wrong(if value.is_empty() { format!("it has no {field}") } else { format!("its {field} is {excerpt:?}") })
+    }
+}
+
+/// For messages: what the answer should have been.
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.form {
+            Form::List => f.write_str("a list of ")?,
+            Form::Watch => f.write_str("a watch of ")?,
+            Form::Deletion => f.write_str("the deletion of ")?,
+            Form::Object | Form::Anonymous | Form::Discovery => {}
+        }
+        match &self.kind {
+            Kind::Named(kind) => f.write_str(kind)?,
+            Kind::Of { resource, group } if group.is_empty() => f.write_str(resource)?,
+            Kind::Of { resource, group } => write!(f, "{resource}.{group}")?,
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name}")?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Kind {
+    fn of(target: &RequestTarget<'_>, sent: &Sent) -> Self {
+        match &*sent.kind {
+            "" | "DeleteOptions" => Self::Of { resource: target.resource.to_owned(), group: target.group.to_owned() },
+            kind => Self::Named(kind.to_owned()),
+        }
+    }
+
+    fn is(&self, kind: &str) -> bool {
+        match self {
+            Self::Named(name) => kind == name,
+            Self::Of { resource, .. } => is_plural(resource, kind),
+        }
+    }
+}
+
+impl SentMetadata {
+    fn is_named(&self) -> bool {
+        self.name.is_some() || self.generate_name.is_some()
+    }
+}
+
+/// Whether `resource` is the plural of `kind`.
+fn is_plural(resource: &str, kind: &str) -> bool {
+    let kind = kind.to_ascii_lowercase();
+    let stem = resource.strip_suffix('s').unwrap_or_default();
+    let is_regular = match (kind.strip_suffix('y'), kind.ends_with('s')) {
+        (Some(start), _) => stem.strip_suffix("ie") == Some(start),
+        (None, true) => stem.strip_suffix('e') == Some(&kind) || resource == kind,
+        (None, false) => stem == kind,
+    };
+    is_regular && !kind.is_empty()
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The body of a request; empty if it is not JSON.
+fn sent(request: &Request<Body>) -> Sent {
+    let body = request.body().try_clone().and_then(|body| body.collect_bytes().now_or_never());
+    body.and_then(Result::ok).and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default()
+}
+
+/// The name that the field selector of a list or a watch contains.
+fn selected_name(request: &Request<Body>) -> Option<String> {
+    let fields = request.uri().query()?.split('&').find_map(|pair| pair.strip_prefix("fieldSelector="))?;
+    let fields = percent_decode_str(fields).decode_utf8_lossy();
+    fields.split(',').find_map(|field| field.strip_prefix("metadata.name=")).map(str::to_owned)
+}
+
+/// Whether the server does not store what it is sent. The answer then has no resourceVersion.
+fn is_dry_run(request: &Request<Body>) -> bool {
+    request.uri().query().is_some_and(|query| query.contains("dryRun="))
+}
