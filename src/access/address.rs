@@ -139,6 +139,7 @@ mod tests {
         assert_eq!(address.login, Some(("me".to_owned(), "p@ss".to_owned())));
         assert_eq!(Address::parse("http://me:p@ss@proxy").unwrap().login.unwrap().1, "p@ss");
         assert_eq!(Address::parse("http://me:%zz@proxy"), None);
-        assert!(!format!("{address:?} {}", address.url()).contains("ss"), "{address:?}");
+        assert!(!format!("{address:?} {}", address.url()).contains("p@ss"), "{address:?}");
+        assert!(!format!("{address:?} {}", address.url()).contains("p%40ss"), "{address:?}");
     }
 }

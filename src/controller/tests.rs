@@ -318,7 +318,7 @@ async fn the_flags_decide_which_checks_a_controller_has_and_what_it_lists() {
     for (flags, checks, lists) in [
         (
             "",
-            &["crd", "leasecandidates", "leases", "own-lease", "permissions", "writes"][..],
+            &["crd", "leasecandidates", "leases", "own-lease", "permissions", "second-controller", "writes"][..],
             vec![format!("/apis/{hustings}/leasecandidates"), "/apis/coordination.k8s.io/v1/leases".to_owned()],
         ),
         (
@@ -331,6 +331,7 @@ async fn the_flags_decide_which_checks_a_controller_has_and_what_it_lists() {
                 "native",
                 "native-leasecandidates/n",
                 "permissions",
+                "second-controller",
                 "writes",
             ],
             vec![

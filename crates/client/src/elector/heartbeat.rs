@@ -171,7 +171,8 @@ mod tests {
         sleep(LONG).await;
         assert!(!answered());
         heartbeat.beat();
-        sleep(Duration::from_secs(3)).await;
+        // After requests that failed, the elector pauses for at most four retry periods.
+        sleep(Duration::from_secs(12)).await;
         assert!(answered());
 
         store.grant("n", "l", "a");
