@@ -85,7 +85,8 @@ fn run(server: &Server, case: &TestCase) -> String {
     for write in server.take_writes().iter().filter(|_| !case.args.contains_key("writes")) {
         writeln!(text, "--- {write}").unwrap();
     }
-    stable(&text.replace(&server.address(), "SERVER").replace(VERSION, "VERSION"))
+    let text = text.replace(&server.address(), "SERVER").replace(VERSION, "VERSION");
+    stable(&text.replace(&server.kubeconfig().display().to_string(), "KUBECONFIG"))
 }
 
 fn signal(name: &str) -> Signal {

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use crate::controller::support::install_crd;
 use crate::replica::hustings;
 
 /// The user of a client certificate.
@@ -46,6 +47,8 @@ pub(super) enum Outcome {
 impl Stage {
     pub(super) async fn new(prefix: &str) -> Arc<Self> {
         let plane = shared().await.unwrap();
+        // What `status` prints depends on it, and other tests install it meanwhile.
+        install_crd(&plane.admin()).await;
         let namespace = plane.create_namespace(prefix).await.unwrap();
         let base = read(&plane.kubeconfig());
         let scheduler = read(&plane.kubeconfig_of(User::KubeScheduler).unwrap());

@@ -126,9 +126,11 @@ async fn problems_of_native_elections_and_of_leases_are_named() {
         let metadata = json!({"name": name, "labels": {"hustings.io/enrolled": "true"}});
         create::<Lease>(&plane, json!({"metadata": metadata, "spec": {"holderIdentity": holder}})).await;
     }
-    let spec = json!({"leaseName": "held", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0"});
-    let candidate = json!({"apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": "silent"}, "spec": spec});
-    create::<LeaseCandidate>(&plane, candidate).await;
+    for (name, lease) in [("silent", "held"), ("waiting", "empty")] {
+        let spec = json!({"leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0"});
+        let candidate = json!({"apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": name}, "spec": spec});
+        create::<LeaseCandidate>(&plane, candidate).await;
+    }
     let status = json!({"status": {"state": "Unresponsive", "message": "Did not answer."}});
     patch_status::<LeaseCandidate>(&plane, "silent", status).await;
 

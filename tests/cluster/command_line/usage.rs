@@ -142,8 +142,7 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
     let stderr = said(&output);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    let hint =
-        "hint: check that https://127.0.0.1:1/ is reachable from here, or choose another --kubeconfig or --context";
+    let hint = "hint: nothing listens at https://127.0.0.1:1: start the API server, or correct `server` of the cluster";
     assert_eq!(stderr.lines().last(), Some(hint), "{stderr}");
 
     // A server that accepts the connection and never answers.

@@ -171,8 +171,10 @@ impl ControlPlane {
     }
 
     pub(crate) fn write_kubeconfig(&self, path: &Path, token: &str, namespace: &str) -> Result<()> {
-        // JSON is YAML.
-        fs::write(path, self.kubeconfig_with(token, namespace).to_string())
+        // Tests that run at the same time may write and read the same file. JSON is YAML.
+        let draft = path.with_extension(format!("{:?}", std::thread::current().id()));
+        fs::write(&draft, self.kubeconfig_with(token, namespace).to_string())
+            .and_then(|()| fs::rename(&draft, path))
             .with_context(|| format!("cannot write {}", path.display()))
     }
 

@@ -84,6 +84,8 @@ pub(super) fn config(reads_pods: bool) -> Config {
         damping_max: Duration::from_secs(10),
         requeue: Duration::from_secs(10),
         ignored_after: Duration::from_secs(10),
+        // No other client reverts a write here, and the memory of each write would multiply the states.
+        settled_after: Duration::ZERO,
         ..Config::default()
     }
 }
