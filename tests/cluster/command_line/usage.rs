@@ -163,7 +163,10 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     fs::write(&kubeconfig, NOBODY.replace(r#"{"token": "t"}"#, user)).unwrap();
     let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
     let stderr = said(&output);
-    assert!(stderr.lines().last().unwrap().starts_with("hint: install the program that exec.command of the user names"), "{stderr}");
+    assert!(
+        stderr.lines().last().unwrap().starts_with("hint: install the program that exec.command of the user names"),
+        "{stderr}"
+    );
 }
 
 #[tokio::test]
