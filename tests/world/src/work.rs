@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::link::Link;
 
-/// How often the work beats: less often than it should, and more often than it must.
-const BEAT_PERIOD: Duration = Duration::from_secs(4);
+/// How often the work beats: less often than it should, and more often than it must with the shortest Leases.
+const BEAT_PERIOD: Duration = Duration::from_millis(1_500);
 
 /// The work of one process. Clones are the same.
 #[derive(Clone, Debug)]

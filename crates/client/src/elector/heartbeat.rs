@@ -148,7 +148,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stuck_candidate_answers_no_ping_and_a_late_beat_costs_no_term() {
         let (store, heartbeat) = (MemoryStore::new(), Heartbeat::new());
-        let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.0.0");
+        let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.0.0").fallback(false);
         let campaign = builder.heartbeat(&heartbeat).build().unwrap().start();
         let leadership = campaign.leadership();
         sleep(Duration::from_secs(1)).await;
