@@ -2,7 +2,7 @@
 //!
 //! kube reads a credential once for each client, and runs a credential program inside a request. A program that is slower
 //! than the request then costs a holder its term, and so does a certificate that an agent has replaced. This module
-//! replaces those parts of kube. The rest of a client is in [`connections`](crate::store::connections).
+//! replaces those parts of kube. The rest of a client is in [`store`](crate::store).
 //!
 //! The rules that must hold:
 //!
