@@ -98,11 +98,12 @@ pub struct Process {
 }
 
 impl ControllerProcess {
-    /// Starts a controller of this name. `reads_pods` is whether it reads Pods as evidence.
+    /// Starts a controller of this name in the installation of this namespace. It waits for `settling`, and reads Pods as
+    /// evidence if `reads_pods`.
     ///
     /// # Panics
     /// Panics if an address does not parse.
-    pub fn start(name: &str, reads_pods: bool, machine: Machine) -> Self {
+    pub fn start(name: &str, namespace: &str, (settling, reads_pods): (Duration, bool), machine: Machine) -> Self {
         let config = Config {
             watch_namespaces: Vec::new(),
             admin_address: ListenAddress::read("127.0.0.1:0").expect("an address"),
@@ -112,7 +113,7 @@ impl ControllerProcess {
                 namespace: None,
                 timing: Timing::default(),
             }),
-            settling: Duration::from_secs(1),
+            settling,
             candidate_validity: Duration::from_mins(30),
             native: Native::Off,
             evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },
@@ -121,7 +122,7 @@ impl ControllerProcess {
         let gated = machine.client();
         let surroundings = Surroundings {
             identity: name.to_owned(),
-            namespace: CONTROLLERS_NAMESPACE.to_owned(),
+            namespace: namespace.to_owned(),
             leases: machine.client(),
             gated: Box::new(move |gate| Ok(gate.gate(gated.clone()))),
             clock: Arc::new(machine.clock.clone()),

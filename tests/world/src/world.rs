@@ -15,6 +15,7 @@ mod nemesis;
 mod panics;
 mod paths;
 mod reading;
+mod rivals;
 mod setup;
 
 use std::collections::VecDeque;
@@ -31,7 +32,7 @@ use tokio::time::Instant;
 
 use crate::checker::Checker;
 use crate::machine::{Machine, Site};
-use crate::process::{ControllerProcess, Process};
+use crate::process::{CONTROLLERS_NAMESPACE, ControllerProcess, Process};
 use crate::server::Server;
 use crate::server::cache::Cache;
 use crate::trouble::Tally;
@@ -48,6 +49,9 @@ pub use setup::{Kubelets, Mode, Report, Setup};
 const MOST_LINES: usize = 4_000;
 
 const CONTROLLERS: usize = 2;
+
+/// How long the controllers wait for further candidates.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// How many instances the API server has.
 const INSTANCES: usize = 2;
@@ -100,6 +104,12 @@ enum Act {
     Leave { field: usize, name: String, dies: bool },
     /// The third party with its own strategy acts.
     Theirs { field: usize },
+    /// The second installation ends.
+    EndSecond,
+    /// The operator that reverts a field reverts it in this object.
+    Revert { field: usize, name: String },
+    /// That operator ends.
+    EndReverting { field: usize },
 }
 
 struct World {
@@ -110,6 +120,8 @@ struct World {
     pods: String,
     fields: Vec<Field>,
     controllers: Vec<ControllerProcess>,
+    /// The controller of a second installation.
+    second: Option<ControllerProcess>,
     /// Checks the controllers' own Lease.
     own: Checker,
     /// Reports that the state of a process of this Lease has changed. Every process is then checked.
@@ -142,6 +154,7 @@ impl World {
             pods: format!("{:x}-{:x}", std::process::id(), WORLDS.fetch_add(1, Ordering::Relaxed)),
             fields: setup.leases.iter().map(|number| Field::new(*number, &setup)).collect(),
             controllers: Vec::new(),
+            second: None,
             own: Checker::default(),
             happenings,
             happened: Some(happened),
@@ -221,7 +234,7 @@ impl World {
         let machine = Machine::new(&self.site, &name, &mut rng);
         self.trace(None, &format!("controller {name} starts"));
         let reads_pods = self.setup.kubelets != Kubelets::Unread;
-        let controller = ControllerProcess::start(&name, reads_pods, machine);
+        let controller = ControllerProcess::start(&name, CONTROLLERS_NAMESPACE, (SETTLING, reads_pods), machine);
         if index < self.controllers.len() {
             self.controllers[index] = controller;
         } else {
@@ -284,6 +297,9 @@ impl World {
             Act::Foreign { field } => self.go_foreign(field).await,
             Act::Leave { field, name, dies } => self.leave(field, &name, dies),
             Act::Theirs { field } => self.go_theirs(field).await,
+            Act::EndSecond => self.end_second(),
+            Act::Revert { field, name } => self.revert_field(field, &name).await,
+            Act::EndReverting { field } => self.end_reverting(field),
         }
     }
 

@@ -36,6 +36,10 @@ const LOOKS_EVERY: Duration = Duration::from_millis(500);
 /// W1: a holder at rest renews its Lease at most as often as its retry period fits into this time.
 const RENEWS_AS_IN: Duration = RESTS_FOR.saturating_add(Duration::from_secs(20));
 
+/// W1: the most statuses at rest of all candidates of a Lease. Two controllers that contradict each other repeat them
+/// after ever longer pauses.
+const MOST_STATUSES: u32 = 6;
+
 /// S6: the most tasks of a process when all is well.
 const MOST_TASKS_OF_PROCESS: usize = 60;
 
@@ -169,7 +173,10 @@ impl World {
 
     fn end_rest(&mut self) -> Stage {
         for field in 0..self.fields.len() {
-            let Writes { renewals, lease, .. } = self.fields[field].writes;
+            let Writes { renewals, lease, statuses, .. } = self.fields[field].writes;
+            if statuses > MOST_STATUSES {
+                self.violate(Some(field), format!("W1: at rest {statuses} statuses were written"));
+            }
             let most = RENEWS_AS_IN.as_millis() / self.fields[field].timing.retry_period().as_millis().max(1);
             if u128::from(renewals) > most || lease > 0 {
                 let violation = format!("W1: at rest the Lease was renewed {renewals} times and written {lease} times");
@@ -177,7 +184,8 @@ impl World {
             }
         }
         self.check_pings("W1: at rest");
-        let processes = self.fields.len() * self.setup.processes + self.controllers.len();
+        self.end_second();
+        let processes = self.fields.len() * self.setup.processes + self.controllers.len() + 1;
         let tasks = Handle::current().metrics().num_alive_tasks();
         if tasks > processes * MOST_TASKS_OF_PROCESS {
             self.violate(None, format!("S6: {processes} processes have {tasks} tasks"));

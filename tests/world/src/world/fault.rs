@@ -1,7 +1,7 @@
 //! The faults, and their frequencies.
 
 /// All faults that the nemesis injects. A fault that occurs several times in this list happens more often.
-pub(super) const FAULTS: [Fault; 61] = [
+pub(super) const FAULTS: [Fault; 64] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -63,6 +63,9 @@ pub(super) const FAULTS: [Fault; 61] = [
     Fault::ForgeController,
     Fault::RepeatController,
     Fault::SetDateController,
+    Fault::SecondController,
+    Fault::Revert,
+    Fault::Revert,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +122,8 @@ pub(super) enum Fault {
     ForgeController,
     RepeatController,
     SetDateController,
+    SecondController,
+    Revert,
 }
 
 /// The names of all faults.
@@ -170,6 +175,8 @@ impl Fault {
             Self::ForgeController => "proxy that answers a controller in the server's place",
             Self::RepeatController => "writes of a controller delivered twice",
             Self::SetDateController => "step of a controller's date",
+            Self::SecondController => "second controller",
+            Self::Revert => "operator that reverts writes",
         }
     }
 
@@ -191,6 +198,7 @@ impl Fault {
                 | Self::ForgeController
                 | Self::RepeatController
                 | Self::SetDateController
+                | Self::SecondController
         )
     }
 

@@ -14,6 +14,7 @@ use crate::checker::ranges::Ranges;
 use crate::process::{Habits, Process, Stands};
 
 use super::foreign::Foreign;
+use super::rivals::Reverting;
 use super::setup::{Mode, Setup};
 
 /// The longest time that the work of a term continues after it was asked to stop, when all is well.
@@ -52,6 +53,8 @@ pub(super) struct Field {
     pub(super) unjudged_until: Instant,
     /// Before this time, a holder may lose its term without a violation.
     pub(super) upset_until: Instant,
+    /// An operator reverts what the controllers or the candidates write.
+    pub(super) reverting: Option<Reverting>,
     /// The UIDs of the pods, by name.
     pods: BTreeMap<String, Option<String>>,
     started: u64,
@@ -66,6 +69,7 @@ pub(super) struct Writes {
     /// Writes of the Lease other than renewals.
     pub(super) lease: u32,
     pub(super) pings: u32,
+    pub(super) statuses: u32,
 }
 
 impl Field {
@@ -90,6 +94,7 @@ impl Field {
             no_start_before: now,
             unjudged_until: now,
             upset_until: now,
+            reverting: None,
             pods: BTreeMap::new(),
             started: 0,
             is_deleted: false,

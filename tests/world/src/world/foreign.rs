@@ -87,9 +87,12 @@ impl World {
     /// Ends all processes that stay only for a while.
     pub(super) fn dismiss(&mut self) {
         let now = Instant::now();
-        for (at, _) in self.acts.iter_mut().filter(|(_, act)| matches!(act, Act::Leave { .. })) {
+        let ends = |act: &Act| matches!(act, Act::Leave { .. } | Act::EndReverting { .. });
+        for (at, _) in self.acts.iter_mut().filter(|(_, act)| ends(act)) {
             *at = now.min(*at);
         }
+        // The second controller stays until the world has been at rest.
+        self.acts.retain(|(_, act)| *act != Act::EndSecond);
         self.fields.iter_mut().flat_map(|field| &mut field.dissenters).for_each(Process::mend);
         for foreign in self.fields.iter_mut().filter_map(|field| field.foreign.as_mut()) {
             foreign.ends_at = foreign.ends_at.min(now);

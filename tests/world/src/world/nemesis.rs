@@ -137,6 +137,8 @@ impl World {
             Fault::Delete => self.delete(field, number, rng).await,
             Fault::Edit => self.edit(field, number, rng).await,
             Fault::Foreign => self.invite(field, number, rng),
+            Fault::SecondController => self.start_second(number, rng),
+            Fault::Revert => self.revert(field, number, rng),
             Fault::Pause | Fault::Transfer | Fault::Pin | Fault::Exclude => {
                 self.administer(fault, field, number, rng).await
             }

@@ -8,7 +8,7 @@ use hustings_core::model::LeaseRecord;
 use tokio::time::Instant;
 
 use super::{Act, Kubelets, World, paths};
-use crate::process::{CONTROLLERS_LEASE, NAMESPACE};
+use crate::process::{CONTROLLERS_LEASE, CONTROLLERS_NAMESPACE, NAMESPACE};
 use crate::server::{Kind, News, PERSON};
 
 impl World {
@@ -21,7 +21,10 @@ impl World {
             self.revision = news.revision;
             (news.revision, news.at - self.site.began, &news.caller).hash(&mut self.digest);
             match news.kind {
-                Kind::Lease if news.name == CONTROLLERS_LEASE => self.see_own(&news),
+                Kind::Lease if news.name == CONTROLLERS_LEASE && news.namespace == CONTROLLERS_NAMESPACE => {
+                    self.see_own(&news);
+                }
+                Kind::Lease if news.namespace != NAMESPACE => {}
                 Kind::Lease => self.see_lease(&news),
                 Kind::LeaseCandidate => self.see_candidate(&news),
                 Kind::Event | Kind::ConfigMap | Kind::AccessReview => {}
@@ -49,6 +52,7 @@ impl World {
 
     fn see_lease(&mut self, news: &News) {
         let Some(field) = self.field_of(&news.name) else { return };
+        self.notice_field(field, news);
         let Some(object) = news.object() else {
             self.fields[field].ask_ranges();
             self.fields[field].ranges.make_void();
@@ -126,10 +130,13 @@ impl World {
         };
         let record = ReadCandidate::from_json(object.clone()).record;
         let Some(field) = self.field_of(&record.lease_name) else { return };
+        self.notice_field(field, news);
         let shown = self.fields[field].grants.status(&record.name);
+        let is_status = shown.is_some_and(|former| *former != record.status);
         if let Some(path) = shown.and_then(|former| paths::of_status(former, &record.status)) {
             *self.report.paths.entry(path).or_default() += 1;
         }
+        self.fields[field].writes.statuses += u32::from(is_status);
         let (what, is_ping) = self.fields[field].grants.see_candidate(record, &news.caller, news.at);
         self.fields[field].writes.pings += u32::from(is_ping);
         self.trace_at(
