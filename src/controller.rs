@@ -16,8 +16,6 @@ mod config;
 mod dispatcher;
 mod display;
 mod elected_lease;
-#[cfg(feature = "otlp")]
-mod election_span;
 mod events;
 mod evidence;
 mod execute;
@@ -113,14 +111,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
         metrics,
         page,
     };
-    #[cfg(feature = "otlp")]
-    let traces = ops::traces::Traces::start("hustings-controller")?;
-    let elected = elect(&config, surroundings, stop).await;
-    #[cfg(feature = "otlp")]
-    if let Some(traces) = traces {
-        traces.stop().await;
-    }
-    elected?;
+    elect(&config, surroundings, stop).await?;
     tracing::info!("stopped");
     Ok(())
 }

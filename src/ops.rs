@@ -5,8 +5,6 @@ pub mod health;
 pub mod http;
 pub mod logging;
 pub mod metrics;
-#[cfg(feature = "otlp")]
-pub mod traces;
 
 use std::time::Duration;
 

@@ -35,8 +35,6 @@ pub(super) struct ElectedLease {
     sampled_transitions: Option<u32>,
     /// The state for the page, if there is one.
     display: Option<Display>,
-    #[cfg(feature = "otlp")]
-    span: super::election_span::ElectionSpan,
 }
 
 /// What to do about a Lease.
@@ -64,17 +62,7 @@ impl ElectedLease {
     pub(super) fn new(config: &election::Config, key: LeaseKey, displayed: bool) -> Self {
         let election = Election::new(config.clone(), key.namespace(), key.name());
         let (candidates, display) = (HashMap::new(), displayed.then(Display::new));
-        Self {
-            key,
-            election,
-            candidates,
-            state: LeaseState::Unread,
-            gap: None,
-            sampled_transitions: None,
-            display,
-            #[cfg(feature = "otlp")]
-            span: super::election_span::ElectionSpan::default(),
-        }
+        Self { key, election, candidates, state: LeaseState::Unread, gap: None, sampled_transitions: None, display }
     }
 
     /// Observes a version of a candidate, from a watch. Every controller observes each answer to a ping. Only the
@@ -161,8 +149,6 @@ impl ElectedLease {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
-        #[cfg(feature = "otlp")]
-        self.span.follow(now, &self.key, self.record().map_or(0, |record| record.transitions), &decision);
         self.update(now.moment, &decision.lease, metrics);
         self.count_missed_pings(&decision.candidates, metrics);
         let finds_no_candidate = |action: &Action| matches!(action, Action::Event(Event::NoLiveCandidate { .. }));
@@ -213,10 +199,6 @@ impl ElectedLease {
         // Another controller counts the transitions and the missed pings from now on.
         (self.state, self.gap, self.sampled_transitions) = (LeaseState::Unread, None, None);
         self.candidates.values_mut().for_each(|candidate| candidate.state = None);
-        #[cfg(feature = "otlp")]
-        {
-            self.span = super::election_span::ElectionSpan::default();
-        }
     }
 
     /// Whether this Lease no longer needs an election, so that the controller can drop it.

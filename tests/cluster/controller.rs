@@ -19,6 +19,4 @@ pub(crate) mod stand_in;
 mod strange;
 mod strange_native;
 pub(crate) mod support;
-#[cfg(feature = "otlp")]
-mod traces;
 mod upstream;

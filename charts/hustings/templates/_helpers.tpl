@@ -123,7 +123,7 @@ kubeconfig file may name a host. A variable names a host if its value is not emp
 {{- $uses := hasKey (include "hustings.extraFlags" . | fromJson) "kubeconfig" }}
 {{- range .Values.extraEnv }}
 {{- $value := toString (.value | default "") }}
-{{- $names := regexMatch "^(KUBERNETES_SERVICE_HOST|(?i:https?_proxy|all_proxy)|OTEL_EXPORTER_OTLP_(TRACES_)?ENDPOINT)$" .name }}
+{{- $names := regexMatch "^(KUBERNETES_SERVICE_HOST|(?i:https?_proxy|all_proxy))$" .name }}
 {{- $isAddress := regexMatch "^([a-z0-9]+://)?([^@/]*@)?(localhost|[0-9.]+|\\[[0-9a-fA-F:.]+\\]|[0-9a-fA-F]*:[0-9a-fA-F:.]*)(:[0-9]+)?(/.*)?$" $value }}
 {{- $isUnknown := hasKey . "valueFrom" }}
 {{- $uses = or $uses (eq .name "KUBECONFIG") (and $names (or $isUnknown (and $value (not $isAddress)))) }}
