@@ -303,29 +303,6 @@ mod tests {
         crate::generated::assert_generated("docs/flags.md", &text);
     }
 
-    #[test]
-    fn the_manual_pages_in_the_documentation_are_up_to_date() {
-        let mut command = command(Program::Hustings).disable_help_subcommand(true);
-        command.build();
-        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-        let pages: BTreeMap<String, String> = std::iter::once(&command).chain(shown).map(page).collect();
-        for (file, text) in &pages {
-            crate::generated::assert_generated(&format!("docs/man/{file}"), text);
-        }
-        let committed = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/man")).unwrap();
-        let committed = committed.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let unknown: Vec<_> = committed.filter(|file| !pages.contains_key(file)).collect();
-        assert!(unknown.is_empty(), "{unknown:?} describe no command: delete them");
-    }
-
-    /// The manual page of a command and the name of its file.
-    fn page(command: &Command) -> (String, String) {
-        let page = clap_mangen::Man::new(command.clone()).source("Hustings").manual("Hustings");
-        let mut text = Vec::new();
-        page.render(&mut text).unwrap();
-        (page.get_filename(), String::from_utf8(text).unwrap())
-    }
-
     fn table(text: &mut String, title: &str, command: &Command) {
         write!(text, "\n## {title}\n\n").unwrap();
         if command.get_arguments().next().is_none() {
