@@ -1,6 +1,5 @@
-//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B] [--modes LIST]`: checks that the tests find the bugs of this
-//! folder. Without seeds (`--seeds 0..0`) only the tests run. With `--modes direct,coordinated` only the simulation runs,
-//! in worlds of these modes.
+//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B]`: checks that the simulation and the models find the bugs of
+//! this folder.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -13,31 +12,21 @@ use hustings_mutants::table::{HEAD, Row};
 use hustings_mutants::tree::{Tree, workspace};
 use hustings_mutants::trial::try_out;
 
-/// Plants bugs into a copy of the tree, one at a time, and reports whether the tests find them
+/// Plants bugs into a copy of the tree, one at a time, and reports whether the simulation and the models find them
 ///
 /// Exits with 1 if a bug is not found, or if the tree without a bug fails.
 #[derive(Parser)]
 struct Arguments {
     /// The bugs; all by default
     names: Vec<String>,
-    /// The seeds of the simulated worlds; `0..0` skips the simulation
+    /// The seeds of the simulated worlds
     #[arg(long, value_name = "A..B", default_value = "0..10", value_parser = range)]
     seeds: Range<u64>,
-    /// Runs only the simulation, in worlds of these modes
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    modes: Vec<String>,
 }
 
 fn main() -> Result<ExitCode> {
-    let Arguments { names, seeds, modes } = Arguments::parse();
-    let mut chosen = choose(&names)?;
-    if !modes.is_empty() {
-        for mutant in &mut chosen {
-            mutant.modes.retain(|mode| modes.contains(mode));
-            mutant.tests.clear();
-        }
-        chosen.retain(|mutant| !mutant.modes.is_empty());
-    }
+    let Arguments { names, seeds } = Arguments::parse();
+    let chosen = choose(&names)?;
     let tree = Tree::of(workspace());
     std::fs::create_dir_all(tree.root())?;
     std::fs::create_dir_all(tree.output())?;

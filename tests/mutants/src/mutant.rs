@@ -1,16 +1,16 @@
-//! A mutant: a unified diff with a header that describes the bug and names the tests that must find it.
+//! A mutant: a unified diff with a header that describes the bug and says what must find it.
 //!
 //! ```text
-//! Validity is counted from the answer of a write and not from its sending.
+//! A candidate that was never pinged counts as live.
 //!
-//! Had by: client-go
-//! Breaks: S1
-//! Modes: direct coordinated
-//! Test: -p hustings-client --lib -- driver
+//! Had by: upstream's coordinated leader election, which believes a recent renewTime
+//! Breaks: S4
+//! Modes: coordinated
+//! Models: elected
 //! ```
 //!
-//! The first paragraph describes the bug. `Modes` names the modes in which the simulation must find it. Each `Test` has the
-//! arguments of a `cargo test` that must fail. A header has at least one of the two.
+//! The first paragraph describes the bug. `Modes` names the modes in which the simulation must find it, and `Models` the
+//! models that must. A header has at least one of the two.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub struct Mutant {
     pub breaks: String,
     /// The modes of the simulation that must find it.
     pub modes: Vec<String>,
-    /// The arguments of each `cargo test` that must fail.
-    pub tests: Vec<String>,
+    /// The models that must find it.
+    pub models: Vec<String>,
 }
 
 impl Mutant {
@@ -51,15 +51,15 @@ impl Mutant {
         patches.into_iter().map(Self::read).collect()
     }
 
-    /// The unchanged tree, in which no test and no mode of `mutants` may find anything.
+    /// The unchanged tree, in which no mode and no model of `mutants` may find anything.
     pub fn none(mutants: &[Self]) -> Self {
         let mut modes: Vec<String> = mutants.iter().flat_map(|mutant| mutant.modes.clone()).collect();
-        let mut tests: Vec<String> = mutants.iter().flat_map(|mutant| mutant.tests.clone()).collect();
-        for found_by in [&mut modes, &mut tests] {
+        let mut models: Vec<String> = mutants.iter().flat_map(|mutant| mutant.models.clone()).collect();
+        for found_by in [&mut modes, &mut models] {
             found_by.sort();
             found_by.dedup();
         }
-        Self { name: "none".to_owned(), about: "Nothing is wrong.".to_owned(), modes, tests, ..Self::default() }
+        Self { name: "none".to_owned(), about: "Nothing is wrong.".to_owned(), modes, models, ..Self::default() }
     }
 
     fn read(path: PathBuf) -> Result<Self> {
@@ -68,22 +68,22 @@ impl Mutant {
         let mutant = Self { patch: Some(path), ..Self::parse(&name, &text) };
         let is_whole = !mutant.about.is_empty() && !mutant.had_by.is_empty() && !mutant.breaks.is_empty();
         ensure!(is_whole, "{name}.patch does not say what the bug is, or not who had it, or not what it breaks");
-        ensure!(!mutant.modes.is_empty() || !mutant.tests.is_empty(), "{name}.patch does not say by what it is found");
+        ensure!(!mutant.modes.is_empty() || !mutant.models.is_empty(), "{name}.patch does not say by what it is found");
         Ok(mutant)
     }
 
     fn parse(name: &str, text: &str) -> Self {
         let header = || text.lines().take_while(|line| !line.starts_with("diff --git "));
-        let fields = |key| header().filter_map(move |line| Some(line.strip_prefix(key)?.trim().to_owned()));
-        let field = |key| fields(key).next().unwrap_or_default();
+        let field = |key| header().find_map(|line| Some(line.strip_prefix(key)?.trim())).unwrap_or_default();
+        let list = |key| field(key).split_whitespace().map(str::to_owned).collect();
         Self {
             patch: None,
             name: name.to_owned(),
             about: header().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" "),
-            had_by: field("Had by:"),
-            breaks: field("Breaks:"),
-            modes: field("Modes:").split_whitespace().map(str::to_owned).collect(),
-            tests: fields("Test:").collect(),
+            had_by: field("Had by:").to_owned(),
+            breaks: field("Breaks:").to_owned(),
+            modes: list("Modes:"),
+            models: list("Models:"),
         }
     }
 }
@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn the_header_ends_where_the_patch_begins() {
         let text =
-            "It is wrong\nin this.\n\nHad by: me\nBreaks: S1\nModes: direct alone\n\ndiff --git a/x b/x\nTest: no\n";
+            "It is wrong\nin this.\n\nHad by: me\nBreaks: S1\nModes: direct alone\n\ndiff --git a/x b/x\nModels: no\n";
         let mutant = Mutant::parse("m", text);
         assert_eq!((mutant.about.as_str(), mutant.breaks.as_str()), ("It is wrong in this.", "S1"));
-        assert_eq!((mutant.modes, mutant.tests), (vec!["direct".to_owned(), "alone".to_owned()], vec![]));
+        assert_eq!((mutant.modes, mutant.models), (vec!["direct".to_owned(), "alone".to_owned()], vec![]));
     }
 }

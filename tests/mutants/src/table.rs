@@ -1,4 +1,4 @@
-//! The results of all mutants, as a table for a record in `docs/verification/records`.
+//! The results of all mutants, as a table.
 
 use std::fmt::{self, Display};
 
@@ -9,23 +9,19 @@ use crate::trial::{Verdict, Worlds};
 pub struct Row<'a>(pub &'a Mutant, pub &'a Verdict);
 
 /// The head of the table.
-pub const HEAD: &str = "| mutant | breaks | found by a test | found in worlds |\n|---|---|---|---|";
+pub const HEAD: &str = "| mutant | breaks | found by models | found in worlds |\n|---|---|---|---|";
 
 impl Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Mutant { patch, name, breaks, .. }, verdict) = self;
+        let Self(Mutant { name, breaks, .. }, verdict) = self;
         let worlds: Vec<String> = verdict.worlds.iter().map(|(mode, worlds)| format!("{mode} {worlds}")).collect();
-        let worlds = if worlds.is_empty() { "-".to_owned() } else { worlds.join("; ") };
-        let found = verdict.tests.values().filter(|found| **found).count();
-        let count = format!("{found} of {}", verdict.tests.len());
-        let describe = |(test, found): (&String, &bool)| format!("{}`{test}`", if *found { "" } else { "**not** by " });
-        let each: Vec<String> = verdict.tests.iter().map(describe).collect();
-        let tests = match each.len() {
-            0 => "-".to_owned(),
-            _ if patch.is_none() => count,
-            _ => each.join("; "),
-        };
-        write!(f, "| {name} | {breaks} | {tests} | {worlds} |")
+        let models =
+            verdict.models.iter().map(|(model, found)| format!("{model}{}", if *found { "" } else { " **not**" }));
+        let [models, worlds] = [models.collect(), worlds].map(|found: Vec<String>| match found.is_empty() {
+            true => "-".to_owned(),
+            false => found.join("; "),
+        });
+        write!(f, "| {name} | {breaks} | {models} | {worlds} |")
     }
 }
 

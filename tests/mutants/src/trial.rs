@@ -1,4 +1,4 @@
-//! One mutant on trial: whether the simulation finds it, in how many worlds, and whether its test fails.
+//! One mutant on trial: whether the simulation finds it, in how many worlds, and whether the models find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use anyhow::{Context, Result, ensure};
 use crate::mutant::Mutant;
 use crate::tree::Tree;
 
-/// How long one world or one test may take. This bound finds a mutant that never ends.
+/// How long one world or one model may take. This bound finds a mutant that never ends.
 const LONGEST: Duration = Duration::from_mins(2);
 
-/// The profile in which worlds are built: see the workspace's manifest.
+/// The profile in which worlds and models are built: see the workspace's manifest.
 const PROFILE: &str = "mutants";
 
 /// The pause between two checks whether a process has ended.
@@ -28,8 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Verdict {
     /// The simulation, by mode.
     pub worlds: BTreeMap<String, Worlds>,
-    /// Whether each test found it.
-    pub tests: BTreeMap<String, bool>,
+    /// Whether each model found it.
+    pub models: BTreeMap<String, bool>,
 }
 
 /// The result of the worlds of one mode.
@@ -44,43 +44,38 @@ pub struct Worlds {
 }
 
 impl Verdict {
-    /// Whether the bug was found: by each of its tests, or, if none ran, in some world.
+    /// Whether the bug was found: by each of its models, and in some world.
     pub fn is_found(&self) -> bool {
-        if self.tests.is_empty() {
-            self.worlds.values().any(|worlds| worlds.found > 0)
-        } else {
-            self.tests.values().all(|found| *found)
-        }
+        let in_worlds = self.worlds.is_empty() || self.worlds.values().any(|worlds| worlds.found > 0);
+        in_worlds && self.models.values().all(|found| *found)
     }
 
-    /// Whether no test and no world found anything.
+    /// Whether no model and no world found anything.
     pub fn is_clean(&self) -> bool {
-        self.tests.values().all(|found| !found) && self.worlds.values().all(|worlds| worlds.found == 0)
+        self.models.values().all(|found| !found) && self.worlds.values().all(|worlds| worlds.found == 0)
     }
 }
 
-/// Tries one mutant on the worlds of these seeds.
+/// Tries one mutant on the worlds of these seeds, and on its models.
 pub fn try_out(mutant: &Mutant, tree: &Tree, seeds: &Range<u64>) -> Result<Verdict> {
     tree.restore()?;
     if let Some(patch) = &mutant.patch {
         tree.apply(patch)?;
     }
     let mut verdict = Verdict::default();
-    let modes: &[String] = if seeds.is_empty() { &[] } else { &mutant.modes };
-    if !modes.is_empty() {
-        build(tree, &["build", "--profile", PROFILE, "-p", "hustings-world", "--example", "simulate"])?;
+    if !mutant.modes.is_empty() {
+        build(tree, "hustings-world", "simulate")?;
     }
-    for mode in modes {
-        let worlds = simulate(mutant, mode, tree, seeds)?;
-        verdict.worlds.insert(mode.clone(), worlds);
+    for mode in &mutant.modes {
+        verdict.worlds.insert(mode.clone(), simulate(mutant, mode, tree, seeds)?);
     }
-    for (index, test) in mutant.tests.iter().enumerate() {
-        let arguments: Vec<&str> = test.split_whitespace().collect();
-        let built = arguments.iter().take_while(|argument| **argument != "--");
-        build(tree, &["test", "--no-run"].into_iter().chain(built.copied()).collect::<Vec<_>>())?;
-        let output = tree.output().join(format!("{}-test-{index}.txt", mutant.name));
-        let ended = run(cargo(tree, "test").args(&arguments), &output, LONGEST)?;
-        verdict.tests.insert(test.clone(), !ended.is_some_and(|status| status.success()));
+    if !mutant.models.is_empty() {
+        build(tree, "hustings-models", "explore")?;
+    }
+    for model in &mutant.models {
+        let output = tree.output().join(format!("{}-model-{model}.txt", mutant.name));
+        let ended = run(example(tree, "explore").arg(model), &output, LONGEST)?;
+        verdict.models.insert(model.clone(), !ended.is_some_and(|status| status.success()));
     }
     Ok(verdict)
 }
@@ -88,7 +83,7 @@ pub fn try_out(mutant: &Mutant, tree: &Tree, seeds: &Range<u64>) -> Result<Verdi
 fn simulate(mutant: &Mutant, mode: &str, tree: &Tree, seeds: &Range<u64>) -> Result<Worlds> {
     let output = tree.output().join(format!("{}-{mode}.txt", mutant.name));
     let tried = seeds.end.saturating_sub(seeds.start);
-    let mut command = Command::new(tree.output().join(PROFILE).join("examples/simulate"));
+    let mut command = example(tree, "simulate");
     command.args(["--mode", mode, "--seeds", &format!("{}..{}", seeds.start, seeds.end), "--shrink", "false"]);
     let ended = run(&mut command, &output, LONGEST.saturating_mul(u32::try_from(tried).unwrap_or(u32::MAX)))?;
     let lines = fs::read_to_string(&output)?;
@@ -123,18 +118,17 @@ fn count(lines: &str) -> Worlds {
     Worlds { tried: 0, found: seeds.len() as u64, by }
 }
 
-fn build(tree: &Tree, arguments: &[&str]) -> Result<()> {
-    let (verb, arguments) = arguments.split_first().context("nothing to build")?;
-    let status = cargo(tree, verb).args(arguments).status().context("cannot run cargo")?;
+fn build(tree: &Tree, package: &str, example: &str) -> Result<()> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    cargo.current_dir(tree.root()).args(["build", "--quiet", "--profile", PROFILE, "--target-dir"]).arg(tree.output());
+    let status = cargo.args(["-p", package, "--example", example]).status().context("cannot run cargo")?;
     ensure!(status.success(), "it does not build");
     Ok(())
 }
 
-/// Cargo in the copy.
-fn cargo(tree: &Tree, verb: &str) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
-    cargo.current_dir(tree.root()).arg(verb).arg("--quiet").arg("--target-dir").arg(tree.output());
-    cargo
+/// An example that [`build`] has built.
+fn example(tree: &Tree, name: &str) -> Command {
+    Command::new(tree.output().join(PROFILE).join("examples").join(name))
 }
 
 /// Runs it with its output in a file; `None` if it took too long and was killed.
@@ -161,12 +155,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_test_has_to_find_a_bug_and_of_the_worlds_one() {
+    fn each_model_has_to_find_a_bug_and_of_the_worlds_one() {
         let worlds = |found| [("direct".to_owned(), Worlds { tried: 4, found, ..Worlds::default() })].into();
-        let by_tests = |found: &[bool]| found.iter().map(|found| (found.to_string(), *found)).collect();
-        let found = |worlds, tests| Verdict { worlds, tests }.is_found();
-        assert!(found(worlds(1), by_tests(&[])) && !found(worlds(0), by_tests(&[])));
-        assert!(found(worlds(0), by_tests(&[true])) && !found(worlds(4), by_tests(&[true, false])));
+        let models = |found: &[bool]| found.iter().map(|found| (found.to_string(), *found)).collect();
+        let found = |worlds, models| Verdict { worlds, models }.is_found();
+        assert!(found(worlds(1), models(&[true])) && found(BTreeMap::new(), models(&[true])));
+        assert!(!found(worlds(0), models(&[true])) && !found(worlds(4), models(&[true, false])));
     }
 
     #[test]
