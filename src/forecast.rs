@@ -11,8 +11,8 @@ use hustings_core::election::{
     TransferRefusal,
 };
 use hustings_core::model::{
-    CandidateKey, CandidateRecord, CandidateState, LeaseRecord, LeaseWrite, Moment, Now, PodRecord, Purpose, Set,
-    WireTime, reliance,
+    CandidateKey, CandidateRecord, CandidateState, LeaseRecord, LeaseStage, LeaseWrite, Moment, Now, PodRecord,
+    Purpose, Set, WireTime, reliance,
 };
 
 /// How far the forecast reaches beyond the expiry of the Lease: two election windows and a little more.
@@ -262,7 +262,7 @@ impl World {
 
     /// Lets time pass until `moment`, or until the holder renews.
     fn advance(&mut self, moment: Moment) {
-        let is_in_term = |lease: &&LeaseRecord| lease.holder.is_some() && !lease.is_grant() && !lease.is_native_grant();
+        let is_in_term = |lease: &&LeaseRecord| lease.stage(None) == LeaseStage::InTerm;
         let held = self.lease.as_ref().filter(is_in_term).filter(|_| self.holder == HolderForecast::Lives);
         let renewal = held.map(|lease| self.renewed_at.after(usual_interval(lease.declared_seconds())));
         let next = renewal.map_or(moment, |renewal| renewal.min(moment));

@@ -14,7 +14,7 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::lease_client;
 use hustings_client::store::{CandidatePatch, Kubernetes, Nomination, Request, Store as _};
-use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set};
+use hustings_core::model::{LeaseRecord, LeaseStage, LeaseWrite, Purpose, SessionMark, SessionStamp, Set};
 use kube::Api;
 use kube::runtime::watcher::{Config, Event, watcher};
 use tokio::sync::watch;
@@ -209,7 +209,7 @@ async fn holders(store: &Kubernetes, namespace: &str, bulk: Bulk, progress: &wat
             Some(event) = events.next() => {
                 let Ok(Event::Apply(lease) | Event::InitApply(lease)) = event else { continue };
                 let name = lease.metadata.name.unwrap_or_default();
-                let is_grant = lease.record.is_grant();
+                let is_grant = lease.record.stage(None) == LeaseStage::Granted;
                 if lease.record.session.stamp().is_some() {
                     held.insert(name.clone());
                 } else {

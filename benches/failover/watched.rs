@@ -9,7 +9,7 @@ use futures::StreamExt;
 use hustings_client::Moment;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
-use hustings_core::model::{CandidateRecord, CandidateState, LeaseRecord, Observed};
+use hustings_core::model::{CandidateRecord, CandidateState, LeaseRecord, LeaseStage, Observed};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, Resource};
@@ -90,8 +90,11 @@ impl Watched {
                 observed = Some(Observed::first(record.clone(), *at));
                 continue;
             };
-            let regrant = observed.record().is_grant() && observed.record().holder == record.holder;
-            if let Some(electee) = record.holder.clone().filter(|_| *at > since && record.is_grant() && !regrant) {
+            let regrant =
+                observed.record().stage(None) == LeaseStage::Granted && observed.record().holder == record.holder;
+            if let Some(electee) =
+                record.holder.clone().filter(|_| *at > since && record.stage(None) == LeaseStage::Granted && !regrant)
+            {
                 grants.push(Grant { at: *at, electee, expiry: observed.expires_at() });
             }
             observed.observe(record.clone(), *at);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hustings_client::api::ReadLease;
+use hustings_client::model::{CandidateKind, LeaseStage};
 use hustings_controlplane::{ElectedComponent, Process};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -86,7 +87,7 @@ async fn led_by(stage: &Stage, version: &str) -> Result<()> {
     let leads = async {
         loop {
             let record = leases.get_opt(COMPONENT.lease()).await?.map(|lease| lease.record);
-            let record = record.filter(|record| !record.is_native_grant());
+            let record = record.filter(|record| record.stage(Some(CandidateKind::Native)) != LeaseStage::Granted);
             if let Some(holder) = record.and_then(|record| record.holder) {
                 let candidate = candidates.get_opt(&holder).await?;
                 let emulation =

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use hustings_client::api::ReadLease;
-use hustings_core::model::{Annotation, LeaseRecord};
+use hustings_core::model::{Annotation, LeaseRecord, LeaseStage};
 use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 
@@ -61,7 +61,7 @@ impl Goal {
     fn judge(&self, lease: &ReadLease) -> Option<ActOutcome> {
         let record = &lease.record;
         let holder = record.holder.as_deref();
-        let leader = holder.filter(|_| !record.is_open() && !record.is_native_grant());
+        let leader = holder.filter(|_| record.stage(None) == LeaseStage::InTerm);
         let leads = |name: &str| Some(ActOutcome::Happened(format!("{name} leads")));
         match self {
             Self::Written => Some(ActOutcome::Happened("done".to_owned())),
@@ -273,7 +273,7 @@ mod tests {
         };
         let goal = Goal::Leads { candidate: None, former: Some("a".to_owned()), once: true };
         let grant = lease("2026-01-01T00:00:00.000000Z");
-        assert!(grant.record.is_native_grant(), "{grant:?}");
+        assert_eq!(grant.record.stage(None), LeaseStage::Granted, "{grant:?}");
         assert_eq!(goal.judge(&grant), None);
         assert_eq!(goal.judge(&lease("2026-01-01T00:00:02.000000Z")), Some(happened("b leads")));
     }

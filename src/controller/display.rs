@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_client::api::MicroTime;
-use hustings_core::election::{CandidateVerdict, Election, LeaseVerdict, Reason, Unheld};
+use hustings_core::election::{CandidateVerdict, Election, LeaseVerdict, Reason};
 use hustings_core::model::{
-    CandidateKind, CandidateRecord, LeaseRecord, Moment, Now, Observed, RecordedStatus, WireTime,
+    CandidateKind, CandidateRecord, Ending, LeaseRecord, LeaseStage, Moment, Now, Observed, RecordedStatus, Step,
+    Unheld, WireTime,
 };
 
 use self::problems::Facts;
-use self::timeline::{GapCause, HolderTerm, Timeline};
+use self::timeline::{Gap, HolderTerm, Timeline};
 use super::key::LeaseKey;
 use super::stores::Stores;
 use crate::forecast::{HolderForecast, Objects, forecast};
@@ -34,6 +35,8 @@ pub(super) struct Display {
     timeline: Timeline,
     /// When the record last changed, by both clocks.
     changed: Option<(Moment, WireTime)>,
+    /// The newest observed version of the Lease.
+    version: u64,
     /// The verdicts of the last decision.
     lease: LeaseVerdict,
     candidates: Vec<CandidateVerdict>,
@@ -58,6 +61,7 @@ impl Display {
         Self {
             timeline,
             changed: None,
+            version: 0,
             lease: LeaseVerdict::Unread,
             candidates,
             decided: false,
@@ -76,36 +80,34 @@ impl Display {
 
     /// Records an expiry, which only the passing of time causes. Call this before each observation of the Lease.
     pub(super) fn pass(&mut self, now: Now, election: &Election) {
-        let Some(observed) = election.lease().filter(|observed| observed.is_expired(now.moment)) else { return };
         // A Lease without a holder is in a gap already, so this changes nothing.
-        if !election.is_grant(observed.record()) {
-            self.timeline.vacate(self.last_change(now), Unheld::Expired.into());
+        let is_over = election.lease().is_some_and(|observed| observed.is_expired(now.moment));
+        if is_over && election.stage() != Some(LeaseStage::Granted) {
+            self.timeline.vacate(self.last_change(now), Unheld::Ended(Ending::Expired).into());
             self.touch();
         }
     }
 
-    /// Records the newest version of the Lease. `before` is the version before it.
-    pub(super) fn observe(&mut self, now: Now, before: Option<&LeaseRecord>, election: &Election) {
+    /// Records the newest version of the Lease. `step` is what happened since the version before it.
+    pub(super) fn observe(&mut self, now: Now, step: Option<&Step>, election: &Election) {
         let Some(observed) = election.lease() else { return };
         if self.changed.is_none_or(|(at, _)| at != observed.changed_at()) {
             self.changed = Some((observed.changed_at(), wall(observed.changed_at(), now)));
         }
         let record = observed.record();
-        self.is_stale |= before.is_none_or(|before| !is_renewal(before, record));
+        let is_new = std::mem::replace(&mut self.version, record.resource_version) != record.resource_version;
+        self.is_stale |= is_new && step != Some(&Step::Renewed);
         self.timeline.recall(&record.history);
-        match &record.holder {
-            None => {
-                // If the version before had no holder either, a gap is open, and its cause stays.
-                let cause = if before.is_some() { Unheld::Released } else { Unheld::New };
-                self.timeline.vacate(now.wall, cause.into());
-            }
-            Some(_) if election.is_grant(record) => {
-                self.timeline.vacate(now.wall, before.map_or(Unheld::New.into(), |before| replacement(before, record)));
-            }
-            Some(holder) => {
+        let ended = step.and_then(Step::ended).cloned();
+        match (&record.holder, election.stage()) {
+            // A late release by client-go does not end the term.
+            (None, _) if step == Some(&Step::Emptied) => {}
+            (Some(holder), Some(LeaseStage::InTerm)) => {
                 let term = HolderTerm { holder: holder.clone(), number: record.transitions, token: record.token };
                 self.timeline.hold(term, now.wall, record.acquire_time);
             }
+            // If no holder came before, a gap is open, and its cause stays.
+            _ => self.timeline.vacate(now.wall, ended.map_or(Unheld::New, Unheld::Ended).into()),
         }
     }
 
@@ -119,12 +121,12 @@ impl Display {
         match &lease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
                 let at = match cause {
-                    Unheld::Expired | Unheld::ProvenDead(_) => self.last_change(now),
+                    Unheld::Ended(Ending::Expired | Ending::ProvenDead(_)) => self.last_change(now),
                     _ => wall(*since, now),
                 };
-                self.timeline.vacate(at, (*cause).into());
+                self.timeline.vacate(at, cause.clone().into());
             }
-            LeaseVerdict::OnHold { since, .. } => self.timeline.vacate(wall(*since, now), GapCause::OnHold),
+            LeaseVerdict::OnHold { since, .. } => self.timeline.vacate(wall(*since, now), Gap::OnHold),
             LeaseVerdict::OutOfBounds
             | LeaseVerdict::Unread
             | LeaseVerdict::Held { .. }
@@ -319,24 +321,6 @@ fn acts<'c>(
 /// Whether the record has not changed for more than half of the lease, so that the holder may be dead.
 fn is_silent(observed: &Observed, now: Moment) -> bool {
     now.since(observed.changed_at()) > observed.lasts() / 2
-}
-
-/// Whether `record` differs from `before` only by a renewal.
-fn is_renewal(before: &LeaseRecord, record: &LeaseRecord) -> bool {
-    let (renew_time, resource_version) = (record.renew_time, record.resource_version);
-    LeaseRecord { renew_time, resource_version, ..before.clone() } == *record
-}
-
-/// How a grant came about.
-fn replacement(before: &LeaseRecord, grant: &LeaseRecord) -> GapCause {
-    match &before.holder {
-        None => Unheld::New.into(),
-        Some(_) if before.leaving => GapCause::HandedOver,
-        Some(_) => {
-            let preferred = [&before.preferred_holder, &before.native.preferred_holder];
-            if preferred.contains(&&grant.holder) { GapCause::HandedOver } else { GapCause::Replaced }
-        }
-    }
 }
 
 /// The wall-clock time of a moment.

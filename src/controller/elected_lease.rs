@@ -8,19 +8,18 @@ use std::time::Duration;
 
 use hustings_core::election::{self, Action, CandidateVerdict, Election, Event, LeaseVerdict, Observation, Source};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed, Unparsed,
-    WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, Cause, Ending, LeaseRecord, Moment, Now, Observed,
+    Step, Unheld, Unparsed, WireTime,
 };
 use tokio::time::Instant;
 
 pub(super) use self::changes::Change;
-use self::changes::{end_of_work, is_hand_over};
 use super::display::Display;
 use super::key::LeaseKey;
 use super::status::StatusWrite;
 use super::stores::Stores;
 use super::watched::WatchedCandidate;
-use crate::ops::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, UnheldCause};
+use crate::ops::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, ValueLabel};
 use crate::page::ElectionView;
 
 /// One Lease and its candidates.
@@ -30,7 +29,7 @@ pub(super) struct ElectedLease {
     candidates: HashMap<CandidateKey, Previous>,
     state: LeaseState,
     /// When the current gap began, and why. In a gap, the Lease has no holder although it should have one.
-    gap: Option<(Moment, UnheldCause)>,
+    gap: Option<(Moment, Unheld)>,
     /// `leaseTransitions` in the last sample.
     sampled_transitions: Option<u32>,
     /// The state for the page, if there is one.
@@ -122,26 +121,25 @@ impl ElectedLease {
         &mut self,
         now: Now,
         metrics: Option<&ControllerMetrics>,
-        observe: impl FnOnce(&mut Election),
+        observe: impl FnOnce(&mut Election) -> Option<Step>,
     ) -> Change {
-        let (previous, doubted) = (self.record().cloned(), self.election.doubt());
+        let former = self.record().and_then(|record| record.holder.clone());
+        let doubted = self.election.doubt();
         if let Some(display) = &mut self.display {
             display.pass(now, &self.election);
         }
-        observe(&mut self.election);
+        let step = observe(&mut self.election);
         if let Some(display) = &mut self.display {
-            display.observe(now, previous.as_ref(), &self.election);
+            display.observe(now, step.as_ref(), &self.election);
         }
         if let Some(doubt) = self.election.doubt().filter(|doubt| doubted != Some(*doubt)) {
             tracing::debug!(lease = %self.key, %doubt, "the holder is silent, and its Pod proves nothing");
         }
-        let (Some(previous), Some(record)) = (previous, self.record()) else { return Change::default() };
-        let is_hand_over = is_hand_over(&previous, record);
-        if let Some(metrics) = metrics.filter(|_| is_hand_over) {
+        let Some(step) = step else { return Change::default() };
+        if let Some(metrics) = metrics.filter(|_| step.hand_over().is_some()) {
             metrics.hand_overs.inc();
         }
-        let handed_over = is_hand_over.then(|| self.unasked_hand_over(&previous, record)).flatten();
-        Change { began: self.term_start(&previous, record), handed_over }
+        Change { began: self.term_start(&step), handed_over: self.unasked_hand_over(former.as_deref(), &step) }
     }
 
     /// Decides what to do about the Lease. If the plan has no actions, the next decision is due at the returned moment.
@@ -223,7 +221,7 @@ impl ElectedLease {
 
     /// When the current gap began: since then, the Lease has had no holder although it should have one.
     pub(super) fn unheld_since(&self) -> Option<Moment> {
-        self.gap.map(|(since, _)| since)
+        self.gap.as_ref().map(|(since, _)| *since)
     }
 
     /// The sample for the metrics; `None` before the first decision.
@@ -310,21 +308,24 @@ impl ElectedLease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause }
                 if !self.candidates.is_empty() =>
             {
-                let cause = UnheldCause::from(*cause);
                 if self.gap.is_none()
                     && let Some((_, silence)) = self.election.evidence()
                 {
-                    metrics.silence.get_or_create(&cause.label()).observe(silence.as_secs_f64());
+                    metrics.silence.get_or_create(&ValueLabel::cause(cause.as_str())).observe(silence.as_secs_f64());
                 }
-                self.gap.get_or_insert((*since, cause));
+                self.gap.get_or_insert((*since, cause.clone()));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
-                let cause = self.record().and_then(end_of_work).map_or(UnheldCause::HandedOver, UnheldCause::from);
-                self.gap.get_or_insert((now, cause));
+                let former = || self.record()?.history.newest(self.record()?.transitions.checked_sub(1)?);
+                let ending = former().map_or(Ending::HandedOver(Cause::Unknown), |term| term.ending);
+                self.gap.get_or_insert((now, Unheld::Ended(ending)));
             }
             LeaseVerdict::Held { taken_up: true, .. } => {
                 if let Some((since, cause)) = self.gap.take() {
-                    metrics.unheld.get_or_create(&cause.label()).observe(now.since(since).as_secs_f64());
+                    metrics
+                        .unheld
+                        .get_or_create(&ValueLabel::cause(cause.as_str()))
+                        .observe(now.since(since).as_secs_f64());
                 }
             }
             LeaseVerdict::Reserved { .. } | LeaseVerdict::Unread => {}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock as _, SystemClock};
-use hustings_core::model::{LeaseRecord, Moment, Now, Observed, PodRecord, SessionStamp};
+use hustings_core::model::{LeaseRecord, LeaseStage, Moment, Now, Observed, PodRecord, SessionStamp, Step};
 use kube::Api;
 use kube::api::ListParams;
 
@@ -161,11 +161,6 @@ async fn candidates(cluster: &Cluster, lease: &str) -> anyhow::Result<Vec<ReadCa
     Ok(listed.all)
 }
 
-/// Whether a holder has taken up this record, and so renews it.
-fn is_in_term(record: &LeaseRecord) -> bool {
-    record.holder.is_some() && !record.is_open()
-}
-
 /// Reads the Lease until its record changes, by default for a quarter longer than the usual renewal interval. Returns
 /// the newest version, the observation of it, and whether the change was a renewal.
 async fn renewal(
@@ -179,7 +174,7 @@ async fn renewal(
     let first = newest.record.clone();
     let mut observed = Observed::first(first.clone(), sent);
     let end = sent.after(watch.unwrap_or_else(|| longest_watch(first.declared_seconds())));
-    while is_in_term(&newest.record) && SystemClock.both().moment < end {
+    while newest.record.stage(None) == LeaseStage::InTerm && SystemClock.both().moment < end {
         tokio::time::sleep(PERIOD).await;
         let sent = SystemClock.both().moment;
         let Some(next) = self::lease(cluster, name).await? else { return Ok((None, None, false)) };
@@ -188,7 +183,7 @@ async fn renewal(
             newest = next;
         }
         if !newest.record.is_same_record(&first) {
-            let is_renewal = newest.record.holder == first.holder && newest.record.session == first.session;
+            let is_renewal = matches!(Step::between(&first, &newest.record, |_| None), Step::Renewed | Step::Changed);
             return Ok((Some(newest), Some(observed), is_renewal));
         }
     }
@@ -245,7 +240,9 @@ async fn installed(cluster: &Cluster, found: Installation) -> ControllerInstalla
 /// Reads the holder's Pod, which the candidate names as its owner. A static pod is not an owner, but it has the
 /// candidate's name.
 async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[ReadCandidate]) -> HolderPod {
-    let Some(record) = record.filter(|record| is_in_term(record)) else { return HolderPod::Unnamed };
+    let Some(record) = record.filter(|record| record.stage(None) == LeaseStage::InTerm) else {
+        return HolderPod::Unnamed;
+    };
     let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let Some(holder) = holder.filter(|_| names_place) else { return HolderPod::Unnamed };

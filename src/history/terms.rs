@@ -1,7 +1,7 @@
 //! Joins the terms of a Lease in one list: the running one, the recorded ones, and older ones from events.
 
 use hustings_client::api::MicroTime;
-use hustings_core::model::{Cause, LeaseRecord, PastTerm, WireTime};
+use hustings_core::model::{Cause, LeaseRecord, LeaseStage, PastTerm, WireTime};
 use serde::Serialize;
 
 use super::events::Start;
@@ -111,7 +111,7 @@ impl TermRow {
     }
 
     fn running(record: &LeaseRecord, holder: &str) -> Self {
-        let is_grant = record.is_untaken_grant();
+        let is_grant = record.stage(None) == LeaseStage::Granted;
         Self {
             number: Some(record.transitions),
             holder: holder.to_owned(),

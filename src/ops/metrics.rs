@@ -12,6 +12,7 @@ mod releases;
 use std::sync::atomic::AtomicU64;
 
 use hustings_client::metrics::Metrics as ElectionMetrics;
+use hustings_core::model::{Evidence, Unheld};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,8 +22,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 pub use self::labels::{
-    ElectionResult, Failure, Kind, Labelled, LeaseState, NativeElectorKind, PreferenceReason, ReleaseCause, Request,
-    Resource, UnheldCause, ValueLabel,
+    ElectionResult, Failure, Kind, Labelled, LeaseState, NativeElectorKind, PreferenceReason, Request, Resource,
+    ValueLabel,
 };
 pub(crate) use self::leases::count;
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
@@ -124,11 +125,11 @@ impl ControllerMetrics {
             silence: Family::new_with_constructor(unheld as fn() -> Histogram),
             oldest_unheld: Gauge::default(),
         };
-        for evidence in [UnheldCause::ContainerTerminated, UnheldCause::NodeOutOfService] {
-            drop(metrics.silence.get_or_create(&evidence.label()));
+        for evidence in Evidence::ALL {
+            drop(metrics.silence.get_or_create(&ValueLabel::cause(evidence.as_str())));
         }
-        for cause in UnheldCause::ALL {
-            drop(metrics.unheld.get_or_create(&cause.label()));
+        for cause in Unheld::words() {
+            drop(metrics.unheld.get_or_create(&ValueLabel::cause(cause)));
         }
         for request in Request::ALL {
             for error in Failure::ALL {

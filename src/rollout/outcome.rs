@@ -108,7 +108,7 @@ pub struct Gap {
 
 /// A step of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RolloutStep {
     /// A new replica is created.
     Created(String),
     /// A new replica stands and is ready.
@@ -141,14 +141,14 @@ impl Recorder {
     }
 
     /// Records a step of the rollout.
-    pub(super) fn step(&mut self, at: Duration, step: Step) {
+    pub(super) fn step(&mut self, at: Duration, step: RolloutStep) {
         let (what, name) = match step {
-            Step::Created(name) => {
+            RolloutStep::Created(name) => {
                 self.versions.insert(name.clone(), self.to.clone());
                 (What::Created, name)
             }
-            Step::Ready(name) => (What::Ready, name),
-            Step::Stops(name) => (What::AskedToStop, name),
+            RolloutStep::Ready(name) => (What::Ready, name),
+            RolloutStep::Stops(name) => (What::AskedToStop, name),
         };
         self.entries.push((at, what, name, String::new()));
     }
@@ -296,15 +296,15 @@ mod tests {
 
     #[test]
     fn a_newer_leader_is_beside_an_older_replica_only_while_that_one_was_not_asked_to_stop() {
-        let asked = |name: &str| Step::Stops(name.to_owned());
+        let asked = |name: &str| RolloutStep::Stops(name.to_owned());
         let ended = |replica| News::Ended { replica };
         for (stops, ends, is_beside) in
             [(&["a", "b"][..], &[][..], false), (&["a"], &[], true), (&["a"], &[1], false), (&[], &[], true)]
         {
             let mut recorder = recorder(None);
             let name = |number: usize| ["a", "b", "new-1"][number].to_owned();
-            recorder.step(Duration::from_secs(1), Step::Created("new-1".to_owned()));
-            recorder.step(Duration::from_secs(2), Step::Ready("new-1".to_owned()));
+            recorder.step(Duration::from_secs(1), RolloutStep::Created("new-1".to_owned()));
+            recorder.step(Duration::from_secs(2), RolloutStep::Ready("new-1".to_owned()));
             for stop in stops {
                 recorder.step(Duration::from_secs(3), asked(stop));
             }

@@ -11,7 +11,7 @@ use hustings_core::election;
 use hustings_core::model::{LeaseRecord, WireTime};
 
 use super::config::{Config, Order};
-use super::outcome::{Recorder, Step, UpgradeOutcome};
+use super::outcome::{Recorder, RolloutStep, UpgradeOutcome};
 use crate::simulation::group::{Group, REST, ReplicaSpec};
 use crate::simulation::{NewReplica, Simulation};
 
@@ -115,7 +115,7 @@ impl Rollout<'_> {
                 && ready_at <= now
             {
                 let name = self.upgrade.new_name(count);
-                self.recorder.step(self.elapsed(), Step::Ready(name.clone()));
+                self.recorder.step(self.elapsed(), RolloutStep::Ready(name.clone()));
                 self.running[index].number = Some(self.simulation.start(self.upgrade.new_replica(name)));
             }
         }
@@ -132,14 +132,14 @@ impl Rollout<'_> {
             let available = stays().filter(|replica| replica.number.is_some()).count();
             if self.created < wanted && stays().count() < most {
                 self.created += 1;
-                self.recorder.step(self.elapsed(), Step::Created(self.upgrade.new_name(self.created)));
+                self.recorder.step(self.elapsed(), RolloutStep::Created(self.upgrade.new_name(self.created)));
                 let ready_at = self.simulation.now().saturating_add(config.readiness);
                 self.running.push(Running { number: None, new: Some(self.created), ready_at, is_stopping: false });
             } else if available > least
                 && let Some((index, number)) = self.next_to_stop()
             {
                 self.running[index].is_stopping = true;
-                self.recorder.step(self.elapsed(), Step::Stops(self.simulation.name(number).to_owned()));
+                self.recorder.step(self.elapsed(), RolloutStep::Stops(self.simulation.name(number).to_owned()));
                 self.simulation.stop(number, KILL_AFTER);
             } else {
                 return;

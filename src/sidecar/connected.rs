@@ -27,7 +27,7 @@ use super::label::Keeper;
 use super::term::{self, Client};
 use crate::candidacy::succession::Succession;
 use crate::ops::http::{answer, refusal};
-use crate::ops::metrics::{ReleaseCause, ReleaseMetrics};
+use crate::ops::metrics::ReleaseMetrics;
 
 /// Stands for one client after another.
 struct ConnectedSidecar<'a> {
@@ -38,7 +38,7 @@ struct ConnectedSidecar<'a> {
 }
 
 /// When and why a client closed its connection, if the Lease is given up then.
-type Close = OnceLock<(Instant, ReleaseCause)>;
+type Close = OnceLock<(Instant, Cause)>;
 
 /// Stands for each client until the sidecar is stopped.
 pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: ReleaseMetrics) -> anyhow::Result<()> {
@@ -121,11 +121,11 @@ impl ConnectedSidecar<'_> {
             () = client.peer.closed() => {
                 // Set the cause here as well: this work may end before `disconnection` stops the elector.
                 leadership.set_stop_cause(Cause::ConnectionClosed);
-                ReleaseCause::ConnectionClosed
+                Cause::ConnectionClosed
             }
             () = term.cancelled() => {
                 tracing::info!("waiting until the client closes the connection");
-                ReleaseCause::Stopping
+                Cause::Stopped
             }
         };
         let closed = async {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, pin_text};
 use hustings_core::election::{Config, Election, Observation, Reason, Source};
 use hustings_core::model::{
-    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime,
+    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseStage, Now, Observed, WireTime,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
@@ -210,7 +210,8 @@ fn row(
     mut candidates: Vec<ReadCandidate>,
 ) -> LeaseRow {
     let record = &lease.record;
-    let is_grant = if is_native { record.is_native_grant() } else { record.is_open() };
+    let kind = if is_native { CandidateKind::Native } else { CandidateKind::Hustings };
+    let is_grant = record.stage(Some(kind)) == LeaseStage::Granted;
     // A native holder reads only the native fields. If the server drops them, the annotation still has the strategy.
     let (strategy, preferred) = if is_native {
         (record.native.strategy.as_ref().or(record.strategy.as_ref()), &record.native.preferred_holder)
@@ -321,14 +322,11 @@ pub(crate) fn election<'a>(
     now: Now,
 ) -> Election {
     let mut election = Election::new(Config::default(), namespace, name);
-    match lease {
-        Some(observed) => {
-            let (record, moment) = (observed.record().clone(), observed.changed_at());
-            let source = Source::Read { sent: moment };
-            election.observe(Now { moment, ..now }, Observation::Lease { record, source });
-        }
-        None => election.observe(now, Observation::LeaseMissing { source: Source::Read { sent: now.moment } }),
-    }
+    let moment = lease.map_or(now.moment, Observed::changed_at);
+    let (source, record) = (Source::Read { sent: moment }, lease.map(|observed| observed.record().clone()));
+    let missing = Observation::LeaseMissing { source };
+    let observation = record.map_or(missing, |record| Observation::Lease { record, source });
+    election.observe(Now { moment, ..now }, observation);
     for record in candidates {
         election.observe(now, Observation::Candidate { record: record.clone(), source: Source::Watch });
     }

@@ -46,9 +46,7 @@ pub use observation::{Observation, Source, Target};
 pub use reason::{AdminAct, Choice, Event, Ineligible, Reason, TransferRefusal};
 pub use state::Election;
 pub use timers::Timer;
-pub use verdict::{CandidateVerdict, LeaseVerdict, Unheld};
-
-pub use crate::model::Evidence;
+pub use verdict::{CandidateVerdict, LeaseVerdict};
 
 /// The namespace of the node heartbeats. Hustings changes nothing in it.
 pub const NODE_LEASES: &str = "kube-node-lease";

@@ -6,7 +6,7 @@
 mod acts;
 mod candidate;
 mod candidate_key;
-mod evidence;
+mod ending;
 mod expiry;
 mod history;
 mod hold;
@@ -17,6 +17,7 @@ mod lease_write;
 mod missing;
 mod observed;
 mod pod;
+mod step;
 mod store;
 mod time;
 mod unparsed;
@@ -27,9 +28,9 @@ pub use candidate::{
     CandidateRecord, CandidateState, Condition, Inadmissible, Pod, RecordedStatus, Standing, Strategy, Truth,
 };
 pub use candidate_key::{CandidateKey, CandidateKind};
-pub use evidence::Evidence;
+pub use ending::{Cause, Ending, Evidence, Unheld};
 pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
-pub use history::{Cause, Ending, History, PastTerm, RunningTerm};
+pub use history::{History, PastTerm, RunningTerm};
 pub use hold::Hold;
 pub(crate) use lease::GRANT_DURATION_SECONDS;
 pub use lease::{LeaseRecord, NativeFields, SessionMark, SessionStamp};
@@ -38,6 +39,7 @@ pub use lease_write::{LeaseWrite, Purpose, Set};
 pub use missing::MissingLease;
 pub use observed::Observed;
 pub use pod::{ContainerEnd, NodeRecord, PodRecord};
+pub use step::{LeaseStage, Step};
 pub use store::{CandidatePatch, Nomination, Object, ObjectName, Outcome, ReferenceStore, Reply, Request};
 pub use time::{Moment, Now, WireTime};
 pub use unparsed::Unparsed;

@@ -149,8 +149,8 @@ fn warning(event: &Event) -> Problem {
 #[cfg(test)]
 mod tests {
     use hustings_client::api::{ReadCandidate, ReadLease};
-    use hustings_core::election::{Observation, Source, Unheld};
-    use hustings_core::model::{CandidateKey, Moment};
+    use hustings_core::election::{Observation, Source};
+    use hustings_core::model::{CandidateKey, Cause, Ending, Moment, Unheld};
     use serde_json::json;
 
     use super::*;
@@ -198,7 +198,8 @@ mod tests {
         let record = ReadLease::from_json(json!({ "metadata": metadata, "spec": spec })).record;
         election.observe(now(0), Observation::Lease { record, source: Source::Watch });
         let candidates = election.decide(now(0)).candidates;
-        let lease = LeaseVerdict::Unheld { since: now(0).moment, cause: Unheld::Released };
+        let lease =
+            LeaseVerdict::Unheld { since: now(0).moment, cause: Unheld::Ended(Ending::Released(Cause::Unknown)) };
         for (candidates, seconds, expected) in
             [(&*candidates, 12, Some(Severity::Warning)), (&*candidates, 13, Some(Severity::Critical)), (&[], 13, None)]
         {

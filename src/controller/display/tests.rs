@@ -1,8 +1,8 @@
 //! Tests of the view of a Lease, step by step.
 
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_core::election::{Config, Observation, Source, Unheld};
-use hustings_core::model::{CandidateKey, Evidence, NativeFields, WireTime};
+use hustings_core::election::{Config, Observation, Source};
+use hustings_core::model::{CandidateKey, WireTime};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ impl Scene {
                 "labels": { "hustings.io/enrolled": "true" }, "annotations": annotations,
             },
             "spec": {
-                "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": transitions,
+                "holderIdentity": holder, "leaseDurationSeconds": if holder.is_empty() { 1 } else { 15 }, "leaseTransitions": transitions,
                 "acquireTime": "2026-01-02T02:59:00.000000Z", "renewTime": MicroTime(self.now.wall),
             },
         }));

@@ -5,11 +5,9 @@
 //! timeline is for people, and no election reads it.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use hustings_client::api::MicroTime;
-use hustings_core::election::{Evidence, Unheld};
-use hustings_core::model::{Ending, History, PastTerm, WireTime};
+use hustings_core::model::{History, PastTerm, Unheld, WireTime};
 
 use crate::page::{Span, SpanKind};
 use crate::terminal::visible;
@@ -35,7 +33,7 @@ struct StoredSpan {
 #[derive(Debug)]
 enum StoredKind {
     Term(HolderTerm),
-    Gap(GapCause),
+    Gap(Gap),
 }
 
 /// A holder's term. A renewal changes none of these fields.
@@ -48,17 +46,11 @@ pub(super) struct HolderTerm {
 
 /// What began a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum GapCause {
-    /// The election observed how the Lease lost its holder.
-    Unheld(Unheld),
-    /// The holder handed over.
-    HandedOver,
-    /// The holder was replaced before its Lease expired for this controller, for example after evidence of its death.
-    Replaced,
+pub(super) enum Gap {
+    /// The Lease has lost its holder, or has never had one.
+    Vacant(Unheld),
     /// A hold keeps the Lease without a holder on purpose.
     OnHold,
-    /// The ending that the Lease records for a term that this controller has not observed.
-    Recorded(Ending),
 }
 
 impl Timeline {
@@ -71,7 +63,7 @@ impl Timeline {
         past.reverse();
         for PastTerm { number, holder, since, until, ending } in past {
             self.begin(since, StoredKind::Term(HolderTerm { holder, number, token: None }));
-            self.begin(until, StoredKind::Gap(GapCause::Recorded(ending)));
+            self.begin(until, StoredKind::Gap(Gap::Vacant(Unheld::Ended(ending))));
         }
     }
 
@@ -86,11 +78,11 @@ impl Timeline {
         self.begin(from, StoredKind::Term(term));
     }
 
-    /// Records that the Lease has had no holder since `at`. If a gap is open already, its cause stays.
-    pub(super) fn vacate(&mut self, at: WireTime, cause: GapCause) {
+    /// Records that the Lease has had no holder since `at`. If a gap is open already, it stays.
+    pub(super) fn vacate(&mut self, at: WireTime, gap: Gap) {
         self.has_observed = true;
         if !matches!(self.spans.back(), Some(StoredSpan { until: None, what: StoredKind::Gap(_), .. })) {
-            self.begin(at, StoredKind::Gap(cause));
+            self.begin(at, StoredKind::Gap(gap));
         }
     }
 
@@ -110,7 +102,8 @@ impl Timeline {
                     number: *number,
                     token: token.map(|token| token.to_string()),
                 },
-                StoredKind::Gap(cause) => SpanKind::Gap { cause: visible(&cause.to_string()) },
+                StoredKind::Gap(Gap::Vacant(vacancy)) => SpanKind::Gap { cause: visible(&vacancy.to_string()) },
+                StoredKind::Gap(Gap::OnHold) => SpanKind::Gap { cause: "the Lease is on hold".to_owned() },
             },
         };
         self.spans.iter().rev().map(span).collect()
@@ -129,36 +122,23 @@ impl Timeline {
     }
 }
 
-impl fmt::Display for GapCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unheld(Unheld::New) => "no holder before",
-            Self::Unheld(Unheld::Released) => "the holder released the Lease",
-            Self::Unheld(Unheld::ConnectionClosed) => "the connection of the holder's program closed",
-            Self::Unheld(Unheld::Panicked) => "the work of the holder panicked",
-            Self::Unheld(Unheld::WorkEnded) => "the work of the holder ended",
-            Self::HandedOver => "the holder handed over",
-            Self::Unheld(Unheld::Expired) => "the holder stopped renewing",
-            Self::Unheld(Unheld::ProvenDead(Evidence::ContainerTerminated)) => "the holder's container had terminated",
-            Self::Unheld(Unheld::ProvenDead(Evidence::NodeOutOfService)) => "the holder's node is out of service",
-            Self::Replaced => "the holder was replaced",
-            Self::Unheld(Unheld::NotTakenUp) => "the elected candidate did not take up its grant",
-            Self::Unheld(Unheld::Missing) => "the Lease does not exist",
-            Self::OnHold => "the Lease is on hold",
-            Self::Recorded(ending) => return ending.fmt(f),
-        })
-    }
-}
-
-impl From<Unheld> for GapCause {
-    fn from(unheld: Unheld) -> Self {
-        Self::Unheld(unheld)
+impl From<Unheld> for Gap {
+    fn from(vacancy: Unheld) -> Self {
+        Self::Vacant(vacancy)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::model::{Cause, Ending};
+
     use super::*;
+
+    const RELEASED: Ending = Ending::Released(Cause::Unknown);
+
+    fn ended(ending: Ending) -> Gap {
+        Unheld::Ended(ending).into()
+    }
 
     const fn at(second: i64) -> WireTime {
         WireTime::from_micros(second * 1_000_000)
@@ -188,8 +168,8 @@ mod tests {
         timeline.hold(term("a", 1), at(10), Some(at(4)));
         timeline.hold(term("a", 1), at(12), Some(at(4)));
         assert_eq!((shown(&timeline), timeline.gap_since()), (vec!["4- a/1".to_owned()], None));
-        timeline.vacate(at(20), Unheld::Expired.into());
-        timeline.vacate(at(21), Unheld::Released.into());
+        timeline.vacate(at(20), ended(Ending::Expired));
+        timeline.vacate(at(21), ended(RELEASED));
         assert_eq!(timeline.gap_since(), Some(at(20)));
         timeline.hold(term("b", 2), at(22), Some(at(1)));
         timeline.hold(term("c", 3), at(30), None);
@@ -211,10 +191,15 @@ mod tests {
         timeline.recall(&history);
         timeline.hold(term("c", 3), at(100), Some(at(9)));
         timeline.recall(&history);
-        timeline.vacate(at(110), Unheld::Released.into());
-        let gap = GapCause::Recorded(Ending::Expired).to_string();
-        let expected =
-            ["110- the holder released the Lease", "9-110 c/3", "9-9 <b>", "7-9 b/2", &format!("5-7 {gap}"), "1-5 a/1"];
+        timeline.vacate(at(110), ended(RELEASED));
+        let expected = [
+            "110- the holder released the Lease",
+            "9-110 c/3",
+            "9-9 <b>",
+            "7-9 b/2",
+            "5-7 the holder stopped renewing",
+            "1-5 a/1",
+        ];
         assert_eq!(shown(&timeline), expected);
     }
 
@@ -222,7 +207,7 @@ mod tests {
     fn a_late_renewal_after_the_expiry_is_shown_as_the_same_term_after_a_gap() {
         let mut timeline = Timeline::default();
         timeline.hold(term("a", 1), at(0), None);
-        timeline.vacate(at(15), Unheld::Expired.into());
+        timeline.vacate(at(15), ended(Ending::Expired));
         timeline.hold(term("a", 1), at(16), None);
         assert_eq!(shown(&timeline), ["16- a/1", "15-16 the holder stopped renewing", "0-15 a/1"]);
     }
@@ -231,35 +216,12 @@ mod tests {
     fn a_clock_set_back_makes_no_negative_span_and_old_spans_are_dropped() {
         let mut timeline = Timeline::default();
         timeline.hold(term("a", 1), at(100), Some(at(500)));
-        timeline.vacate(at(50), Unheld::Released.into());
+        timeline.vacate(at(50), ended(RELEASED));
         timeline.hold(term("b", 2), at(40), None);
         assert_eq!(shown(&timeline), ["100- b/2", "100-100 the holder released the Lease", "100-100 a/1"]);
         for number in 0..100 {
             timeline.hold(term("c", number), at(200), None);
         }
         assert_eq!((timeline.spans().len(), &*shown(&timeline)[0]), (MOST_SPANS, "200- c/99"));
-    }
-
-    #[test]
-    fn each_cause_of_a_gap_has_its_own_words() {
-        use Evidence::{ContainerTerminated, NodeOutOfService};
-        for (cause, expected) in [
-            (Unheld::New.into(), "no holder before"),
-            (Unheld::Released.into(), "the holder released the Lease"),
-            (Unheld::ConnectionClosed.into(), "the connection of the holder's program closed"),
-            (Unheld::Panicked.into(), "the work of the holder panicked"),
-            (Unheld::WorkEnded.into(), "the work of the holder ended"),
-            (GapCause::HandedOver, "the holder handed over"),
-            (Unheld::Expired.into(), "the holder stopped renewing"),
-            (Unheld::ProvenDead(ContainerTerminated).into(), "the holder's container had terminated"),
-            (Unheld::ProvenDead(NodeOutOfService).into(), "the holder's node is out of service"),
-            (GapCause::Replaced, "the holder was replaced"),
-            (Unheld::NotTakenUp.into(), "the elected candidate did not take up its grant"),
-            (Unheld::Missing.into(), "the Lease does not exist"),
-            (GapCause::OnHold, "the Lease is on hold"),
-            (GapCause::Recorded(Ending::Expired), &*Ending::Expired.to_string()),
-        ] {
-            assert_eq!(cause.to_string(), expected);
-        }
     }
 }

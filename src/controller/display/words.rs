@@ -4,7 +4,6 @@ use hustings_client::api::MicroTime;
 use hustings_core::election::{Event, LeaseVerdict};
 use hustings_core::model::{CandidateRecord, Hold, LeaseRecord, WireTime};
 
-use super::timeline::GapCause;
 use crate::page::ActView;
 use crate::terminal::visible;
 
@@ -20,7 +19,7 @@ pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {
 pub(super) fn vacancy(verdict: &LeaseVerdict) -> String {
     match verdict {
         LeaseVerdict::Unheld { cause, .. } | LeaseVerdict::NoLiveCandidate { cause, .. } => {
-            format!("No candidate leads: {}.", GapCause::from(*cause))
+            format!("No candidate leads: {}.", cause)
         }
         LeaseVerdict::Foreign { .. } => {
             "The holder has no admissible candidate, so the controller leaves it alone.".to_owned()
@@ -62,8 +61,9 @@ pub(super) fn exclusion(record: &CandidateRecord, wall: WireTime) -> Option<ActV
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::election::Unheld;
-    use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Moment, Pin, Transfer};
+    use hustings_core::model::{
+        Annotation, CandidateActs, Cause, Ending, Exclusion, LeaseActs, Moment, Pin, Transfer, Unheld,
+    };
 
     use super::*;
 
@@ -72,10 +72,10 @@ mod tests {
     #[test]
     fn a_vacancy_is_shown_with_its_cause() {
         let since = Moment::from_micros(0);
-        let (cause, hold) = (Unheld::Released, Hold::Pause("works".to_owned()));
+        let (cause, hold) = (Unheld::Ended(Ending::Released(Cause::Unknown)), Hold::Pause("works".to_owned()));
         let no_candidate = "No candidate leads: the holder released the Lease.";
         for (verdict, expected) in [
-            (LeaseVerdict::Unheld { since, cause }, no_candidate),
+            (LeaseVerdict::Unheld { since, cause: cause.clone() }, no_candidate),
             (LeaseVerdict::NoLiveCandidate { since, cause }, no_candidate),
             (LeaseVerdict::Reserved { until: since }, "The Lease names no holder, but a process may still rely on it."),
             (LeaseVerdict::OnHold { since, hold: hold.clone() }, &*Event::OnHold(hold).to_string()),

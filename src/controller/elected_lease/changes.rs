@@ -1,7 +1,7 @@
 //! The changes that an observation of a Lease shows, and that the controller publishes.
 
 use hustings_core::election::Event;
-use hustings_core::model::{CandidateKey, Cause, Ending, LeaseRecord};
+use hustings_core::model::{CandidateKey, Step};
 
 use super::ElectedLease;
 
@@ -24,32 +24,14 @@ pub(in crate::controller) struct TermStart {
 }
 
 impl ElectedLease {
-    pub(super) fn unasked_hand_over(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<(String, Event)> {
-        let holder = previous.holder.as_deref()?.into();
-        let (candidate, cause) = (self.election.holder()?, end_of_work(record)?);
-        Some((record.uid.clone(), Event::HandedOver { holder, candidate, cause }))
+    pub(super) fn unasked_hand_over(&self, former: Option<&str>, step: &Step) -> Option<(String, Event)> {
+        let cause = step.hand_over().filter(|cause| cause.is_end_of_work())?;
+        let (holder, candidate) = (former?.into(), self.election.holder()?);
+        Some((self.record()?.uid.clone(), Event::HandedOver { holder, candidate, cause }))
     }
 
-    pub(super) fn term_start(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<TermStart> {
+    pub(super) fn term_start(&self, step: &Step) -> Option<TermStart> {
         let holder = self.election.holder().filter(|holder| self.candidates.contains_key(holder))?;
-        let was_grant = self.election.is_grant(previous);
-        let new_term = was_grant || previous.holder != record.holder || previous.token != record.token;
-        let starts = new_term && !self.election.is_grant(record);
-        starts.then(|| TermStart { lease_uid: record.uid.clone(), holder })
-    }
-}
-
-pub(super) fn is_hand_over(previous: &LeaseRecord, record: &LeaseRecord) -> bool {
-    previous.holder.is_some()
-        && previous.preferred_holder.is_some()
-        && previous.preferred_holder == record.holder
-        && previous.holder != record.holder
-}
-
-/// The cause of the last hand-over, if the former holder's work or program had ended.
-pub(super) fn end_of_work(record: &LeaseRecord) -> Option<Cause> {
-    match record.history.newest(record.transitions.checked_sub(1)?)?.ending {
-        Ending::HandedOver(cause) if cause.is_end_of_work() => Some(cause),
-        _ => None,
+        step.begins_term().then_some(TermStart { lease_uid: self.record()?.uid.clone(), holder })
     }
 }

@@ -3,8 +3,8 @@
 mod pings;
 
 use hustings_client::api::ReadCandidate;
-use hustings_core::election::{EvidenceConfig, Reason, Unheld};
-use hustings_core::model::{Cause, ContainerEnd, History, PodRecord, RecordedStatus, SessionMark};
+use hustings_core::election::{EvidenceConfig, Reason};
+use hustings_core::model::{ContainerEnd, History, PodRecord, RecordedStatus, SessionMark};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher;
 use serde_json::json;
@@ -85,12 +85,15 @@ fn elected_lease() -> ElectedLease {
 }
 
 #[test]
-fn a_hand_over_after_a_closed_connection_is_published_and_measured_with_that_cause() {
+fn a_hand_over_is_counted_published_and_measured_by_the_ending_that_the_lease_records() {
     for (ending, published, cause) in [
         ("handed over (connection closed)", Some(Cause::ConnectionClosed), "connection-closed"),
         ("handed over (work ended)", Some(Cause::WorkEnded), "work-ended"),
         ("handed over (better candidate)", None, "handed-over"),
         ("handed over", None, "handed-over"),
+        // The holder died while it was asked, and its successor is the candidate that it was asked for.
+        ("expired", None, "expired"),
+        ("proven dead (container terminated)", None, "container-terminated"),
     ] {
         let (mut lease, (metrics, registry)) = (elected_lease(), ControllerMetrics::new());
         let term = format!("4 a from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: {ending}");
@@ -104,6 +107,7 @@ fn a_hand_over_after_a_closed_connection_is_published_and_measured_with_that_cau
             ("lease-uid".to_owned(), Event::HandedOver { holder, candidate, cause })
         });
         assert_eq!(changes.map(|change| change.handed_over), [None, expected], "{ending}");
+        assert_eq!(metrics.hand_overs.get(), u64::from(ending.starts_with("handed over")), "{ending}");
 
         let held = |taken_up| LeaseVerdict::Held { holder: CandidateKey::hustings("b"), preferred: None, taken_up };
         lease.update(at(1).moment, &held(false), &metrics);
@@ -243,7 +247,7 @@ fn a_lease_has_native_candidates_while_one_stands_for_it() {
 #[test]
 fn a_lease_without_candidates_has_no_gap() {
     let metrics = ControllerMetrics::new().0;
-    let unheld = LeaseVerdict::Unheld { since: at(5).moment, cause: Unheld::Released };
+    let unheld = LeaseVerdict::Unheld { since: at(5).moment, cause: Unheld::Ended(Ending::Released(Cause::Unknown)) };
     for (mut lease, expected) in [
         (elected_lease(), Some(at(5).moment)),
         (ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false), None),

@@ -1,7 +1,6 @@
 //! The labels of the metrics. Each label has a closed set of values.
 
-use hustings_core::election::{Evidence, Unheld};
-use hustings_core::model::{CandidateKey, CandidateKind, Cause};
+use hustings_core::model::{CandidateKey, CandidateKind};
 use hustings_core::ranking::Criterion;
 use hustings_core::stand_in::NativeElector;
 use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
@@ -20,6 +19,11 @@ pub struct ValueLabel {
 impl ValueLabel {
     const fn new(name: &'static str, value: &'static str) -> Self {
         Self { name, value }
+    }
+
+    /// The label of a cause.
+    pub const fn cause(value: &'static str) -> Self {
+        Self::new("cause", value)
     }
 }
 
@@ -193,71 +197,6 @@ label_values! {
 }
 
 label_values! {
-    /// Why a sidecar gave up the Lease.
-    ReleaseCause, "cause":
-    /// The program closed its connection, or died.
-    ConnectionClosed = "connection-closed",
-    /// The term was ending, and the program closed its connection as it was asked to.
-    Stopping = "stopping",
-}
-
-label_values! {
-    /// How a Lease lost its holder.
-    UnheldCause, "cause":
-    /// The controller knows of no earlier holder.
-    New = "new",
-    /// The object does not exist.
-    Missing = "missing",
-    /// The last holder released it.
-    Released = "released",
-    /// The last holder gave it up because the connection of its program closed.
-    ConnectionClosed = "connection-closed",
-    /// The last holder gave it up because its work panicked.
-    Panicked = "panicked",
-    /// The last holder gave it up because its work ended by itself.
-    WorkEnded = "work-ended",
-    /// The holder stopped renewing.
-    Expired = "expired",
-    /// The holder's container terminated.
-    ContainerTerminated = "container-terminated",
-    /// The holder's node was declared out of service.
-    NodeOutOfService = "node-out-of-service",
-    /// The electee did not take up its grant.
-    NotTakenUp = "not-taken-up",
-    /// The holder handed it over, on request or for an unknown reason.
-    HandedOver = "handed-over",
-}
-
-impl From<Unheld> for UnheldCause {
-    fn from(unheld: Unheld) -> Self {
-        match unheld {
-            Unheld::Missing => Self::Missing,
-            Unheld::New => Self::New,
-            Unheld::Released => Self::Released,
-            Unheld::ConnectionClosed => Self::ConnectionClosed,
-            Unheld::Panicked => Self::Panicked,
-            Unheld::WorkEnded => Self::WorkEnded,
-            Unheld::Expired => Self::Expired,
-            Unheld::ProvenDead(Evidence::ContainerTerminated) => Self::ContainerTerminated,
-            Unheld::ProvenDead(Evidence::NodeOutOfService) => Self::NodeOutOfService,
-            Unheld::NotTakenUp => Self::NotTakenUp,
-        }
-    }
-}
-
-/// The label for a hand-over, by its cause.
-impl From<Cause> for UnheldCause {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::ConnectionClosed => Self::ConnectionClosed,
-            Cause::Panicked => Self::Panicked,
-            Cause::WorkEnded => Self::WorkEnded,
-            _ => Self::HandedOver,
-        }
-    }
-}
-
-label_values! {
     /// The kind of a candidate, by its API.
     Kind, "kind":
     /// `hustings.io`.
@@ -308,36 +247,6 @@ impl PreferenceReason {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_way_to_lose_a_holder_has_its_own_label() {
-        let of_unheld = [
-            (Unheld::Missing, "missing"),
-            (Unheld::New, "new"),
-            (Unheld::Released, "released"),
-            (Unheld::ConnectionClosed, "connection-closed"),
-            (Unheld::Panicked, "panicked"),
-            (Unheld::WorkEnded, "work-ended"),
-            (Unheld::Expired, "expired"),
-            (Unheld::ProvenDead(Evidence::ContainerTerminated), "container-terminated"),
-            (Unheld::ProvenDead(Evidence::NodeOutOfService), "node-out-of-service"),
-            (Unheld::NotTakenUp, "not-taken-up"),
-        ];
-        for (unheld, label) in of_unheld {
-            assert_eq!(UnheldCause::from(unheld).as_str(), label);
-        }
-        let of_hand_over = [
-            (Cause::ConnectionClosed, "connection-closed"),
-            (Cause::Panicked, "panicked"),
-            (Cause::WorkEnded, "work-ended"),
-            (Cause::Stopped, "handed-over"),
-            (Cause::BetterCandidate, "handed-over"),
-            (Cause::Transfer, "handed-over"),
-        ];
-        for (cause, label) in of_hand_over {
-            assert_eq!(UnheldCause::from(cause).as_str(), label);
-        }
-    }
 
     #[test]
     fn each_criterion_that_deposes_a_holder_has_its_own_label() {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use hustings_core::model::Cause;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{Labelled, ReleaseCause};
+use super::labels::{Labelled, ValueLabel};
 
 /// How long releases took, by their cause. Clones share it.
 #[derive(Clone, Debug)]
@@ -16,8 +17,8 @@ impl ReleaseMetrics {
     /// Registers the metric, with a series for each cause.
     pub fn register(registry: &mut Registry) -> Self {
         let releases = Family::new_with_constructor(histogram as fn() -> Histogram);
-        for cause in ReleaseCause::ALL {
-            drop(releases.get_or_create(&cause.label()));
+        for cause in [Cause::ConnectionClosed, Cause::Stopped] {
+            drop(releases.get_or_create(&label(cause)));
         }
         registry.register_with_unit(
             "hustings_sidecar_release",
@@ -29,9 +30,17 @@ impl ReleaseMetrics {
     }
 
     /// Records that the sidecar gave up the Lease `took` after the connection had closed.
-    pub fn observe(&self, cause: ReleaseCause, took: Duration) {
-        self.0.get_or_create(&cause.label()).observe(took.as_secs_f64());
+    pub fn observe(&self, cause: Cause, took: Duration) {
+        self.0.get_or_create(&label(cause)).observe(took.as_secs_f64());
     }
+}
+
+/// A program that closes its connection because its term is being stopped has "stopping".
+const fn label(cause: Cause) -> ValueLabel {
+    ValueLabel::cause(match cause {
+        Cause::Stopped => "stopping",
+        other => other.as_str(),
+    })
 }
 
 /// Buckets from one request to a nearby API server to the longest lease of most programs.
@@ -47,7 +56,7 @@ mod tests {
     fn each_cause_of_a_release_has_its_own_series() {
         let mut registry = Registry::default();
         let releases = ReleaseMetrics::register(&mut registry);
-        releases.observe(ReleaseCause::ConnectionClosed, Duration::from_millis(20));
+        releases.observe(Cause::ConnectionClosed, Duration::from_millis(20));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let count = |cause: &str| {

@@ -171,7 +171,7 @@ impl Lab {
         controller.awaited -= usize::from(is_awaited);
         let now = controller.process.local(self.now_micros);
         match observation {
-            Ok(observation) => controller.election.observe(now, observation),
+            Ok(observation) => drop(controller.election.observe(now, observation)),
             Err(request) => self.send(index, PendingRequest { request, sent: now.moment, report: None, is_awaited }),
         }
     }

@@ -6,7 +6,9 @@ mod strategy;
 
 use std::time::Duration;
 
-use hustings_core::model::{Hold, LeaseRecord, SessionMark, SessionStamp, UNDECLARED_DURATION_SECONDS};
+use hustings_core::model::{
+    CandidateKind, Hold, LeaseRecord, LeaseStage, SessionMark, SessionStamp, Step, UNDECLARED_DURATION_SECONDS,
+};
 use tokio::time::Instant;
 
 /// How many thousandths of a duration certainly pass while a clock, which may be wrong by 1 in 1000, measures it. This
@@ -53,7 +55,8 @@ impl Checker {
         }
         let is_asked = record.preferred_holder.is_some();
         // A late release by client-go costs a holder nothing.
-        let is_emptied = self.former.as_ref().is_some_and(|(former, _)| former.is_emptied_by(&record));
+        let is_emptied =
+            self.former.as_ref().is_some_and(|(former, _)| Step::between(former, &record, |_| None) == Step::Emptied);
         self.may_end = is_edited && !is_emptied || is_asked || self.may_end && !self.begins_term(&record);
         if !is_edited
             && let Some((former, changed_at)) = &self.former
@@ -223,4 +226,9 @@ fn deposed(former: &LeaseRecord, is_its_session: bool, record: &LeaseRecord, sin
             record.session
         )
     })
+}
+
+/// Whether this version is a grant or a hand-over that its electee has not taken up yet.
+pub(crate) fn is_grant(record: &LeaseRecord) -> bool {
+    record.stage(Some(CandidateKind::Hustings)) == LeaseStage::Granted
 }

@@ -187,6 +187,8 @@ impl Store for MemoryStore {
 mod tests {
     use std::time::Duration;
 
+    use hustings_core::model::LeaseStage;
+
     use super::*;
     use crate::testing::nomination;
 
@@ -238,7 +240,10 @@ mod tests {
             (record.leaving, record.enrolled) = (true, false);
         });
         let granted = store.grant("n", "l", "b").unwrap();
-        assert_eq!((granted.holder.as_deref(), granted.is_grant(), granted.transitions), (Some("b"), true, 2));
+        assert_eq!(
+            (granted.holder.as_deref(), granted.stage(None), granted.transitions),
+            (Some("b"), LeaseStage::Granted, 2)
+        );
         assert_eq!((granted.preferred_holder, granted.hold), (None, None));
         assert_eq!((granted.leaving, granted.enrolled, granted.duration_seconds), (false, true, 5));
         assert!(granted.renew_time > edited.unwrap().renew_time);

@@ -2,12 +2,13 @@
 
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Eligibility, Seat, Terms};
-use super::losses::candidate_named;
+use super::losses::{candidate_named, holder_of, kind_of};
 use super::member::Member;
 use super::state::UnheldPeriod;
-use super::{CandidateVerdict, Config, Election, Ineligible, LeaseVerdict, Reason, Timer, Unheld};
+use super::{CandidateVerdict, Config, Election, Ineligible, LeaseVerdict, Reason, Timer};
 use crate::model::{
-    CandidateKey, CandidateKind, CandidateState, Cause, Ending, LeaseRecord, Observed, Presence, SessionMark,
+    CandidateKey, CandidateKind, CandidateState, Cause, Ending, LeaseRecord, LeaseStage, Observed, Presence,
+    SessionMark, Unheld,
 };
 
 /// The common input of all verdicts.
@@ -43,7 +44,7 @@ impl Election {
         match verdict {
             LeaseVerdict::Unheld { since, cause } => {
                 let period = self.unheld_period.get_or_insert(UnheldPeriod { since, cause, no_live_candidate: false });
-                LeaseVerdict::Unheld { since: period.since, cause: period.cause }
+                LeaseVerdict::Unheld { since: period.since, cause: period.cause.clone() }
             }
             other => {
                 self.unheld_period = None;
@@ -71,11 +72,11 @@ impl Election {
     fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {
         let record = observed.record();
         if observed.is_expired(terms.now) {
-            let cause = match (&record.holder, self.is_grant(record), self.evidence()) {
-                (Some(_), true, _) => Unheld::NotTakenUp,
-                (Some(_), false, Some((evidence, _))) => Unheld::ProvenDead(evidence),
-                (Some(_), false, None) => Unheld::Expired,
-                (None, ..) if record.session.stamp().is_some() => Unheld::Expired,
+            let cause = match (&record.holder, self.stage() == Some(LeaseStage::Granted), self.evidence()) {
+                (Some(_), true, _) => Unheld::Ended(Ending::NotTakenUp),
+                (Some(_), false, Some((evidence, _))) => Unheld::Ended(Ending::ProvenDead(evidence)),
+                (Some(_), false, None) => Unheld::Ended(Ending::Expired),
+                (None, ..) if record.session.stamp().is_some() => Unheld::Ended(Ending::Expired),
                 (None, ..) => Unheld::New,
             };
             return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
@@ -83,10 +84,7 @@ impl Election {
         if observed.is_free(terms.now) || self.lease.view.is_own_creation() {
             let cause = match self.known_end() {
                 _ if record.transitions == 0 => Unheld::New,
-                Some(Ending::Released(Cause::ConnectionClosed)) => Unheld::ConnectionClosed,
-                Some(Ending::Released(Cause::Panicked)) => Unheld::Panicked,
-                Some(Ending::Released(Cause::WorkEnded)) => Unheld::WorkEnded,
-                _ => Unheld::Released,
+                known => Unheld::Ended(known.unwrap_or(Ending::Released(Cause::Unknown))),
             };
             return LeaseVerdict::Unheld { since: observed.changed_at(), cause };
         }
@@ -97,7 +95,7 @@ impl Election {
             Some(member) if terms.admit(member).is_ok() => LeaseVerdict::Held {
                 holder: member.key.clone(),
                 preferred: self.preferred_of(record, member.key.kind),
-                taken_up: !self.is_grant(record),
+                taken_up: self.stage() != Some(LeaseStage::Granted),
             },
             _ => LeaseVerdict::Foreign { holder: holder.into() },
         }
@@ -105,7 +103,7 @@ impl Election {
 
     /// The candidate that this record names as holder.
     pub(super) fn holder_of(&self, record: &LeaseRecord) -> Option<CandidateKey> {
-        Some(candidate_named(record.holder.as_deref()?, &record.session, &self.members))
+        holder_of(record, &self.members)
     }
 
     /// The candidate that a holder of this kind is asked to hand over to. A native holder reads only the native field,
@@ -123,12 +121,10 @@ impl Election {
         candidate_named(name, &SessionMark::Absent, &self.members)
     }
 
-    /// Whether this version of the Lease is a grant or a hand-over that was not taken up yet.
-    pub fn is_grant(&self, record: &LeaseRecord) -> bool {
-        match self.holder_of(record).map(|holder| holder.kind) {
-            Some(CandidateKind::Native) => record.is_native_grant(),
-            Some(CandidateKind::Hustings) | None => record.is_open(),
-        }
+    /// What the newest observed version of the Lease is; `None` if the Lease is missing or was never observed.
+    pub fn stage(&self) -> Option<LeaseStage> {
+        let record = self.lease.view.record()?;
+        Some(record.stage(kind_of(record, &self.members)))
     }
 
     pub(super) fn judge(

@@ -1,7 +1,6 @@
 //! Which candidate holds the Lease, since when, and which candidates lost it: the facts that damping counts.
 //!
-//! A period is one grant or one term. Holder, session and transitions distinguish it from the next one; a renewal
-//! changes none of them.
+//! [`Step`] says what happened between two versions of the Lease, and so where one period ends and the next one begins.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +8,16 @@ use std::sync::Arc;
 use super::Config;
 use super::damping::Damping;
 use super::member::Member;
-use crate::model::{CandidateKey, CandidateKind, LeaseRecord, Moment, Now, Observed, SessionMark};
+use crate::model::{CandidateKey, CandidateKind, LeaseRecord, LeaseStage, Moment, Now, Observed, SessionMark, Step};
 
 /// One grant or one term, as observed.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct HoldingPeriod {
-    holder: Option<String>,
+    /// Its newest version; of a term that client-go has emptied by a late release, the version before that.
+    record: Arc<LeaseRecord>,
     /// The uid of the holder's candidate. A later candidate of the same name has not lost anything yet.
     candidate: Option<Arc<str>>,
-    session: SessionMark,
-    transitions: u32,
     pub(super) since: Moment,
     /// A writer other than the elector named this holder during another holder's term. `holder_edited.txt` shows how
     /// that term's record would harm the new holder.
@@ -30,10 +28,6 @@ pub(super) struct HoldingPeriod {
     leaves: bool,
     /// Its holder was asked to hand over.
     was_asked: bool,
-    /// It is a grant to a native candidate.
-    native_grant: bool,
-    /// The native field names a preferred holder.
-    asks: bool,
     /// A renewal removed the native preferred holder at this time. A native holder that does so is a client-go elector
     /// that never hands over.
     declined_at: Option<Moment>,
@@ -56,22 +50,18 @@ pub(super) fn candidate_named(name: &str, session: &SessionMark, members: &Membe
 }
 
 impl HoldingPeriod {
-    fn of(record: &LeaseRecord, since: Moment) -> Self {
+    fn of(record: Arc<LeaseRecord>, since: Moment) -> Self {
         Self {
-            holder: record.holder.clone(),
             candidate: None,
-            session: record.session.clone(),
-            transitions: record.transitions,
             since,
             forged: false,
             inherited: false,
             leaves: record.leaving,
             was_asked: false,
-            native_grant: record.is_native_grant(),
-            asks: false,
             declined_at: None,
             ended: false,
             before: None,
+            record,
         }
     }
 
@@ -86,47 +76,25 @@ impl HoldingPeriod {
         self.declined_at
     }
 
-    /// Whether this is the period of `record`. A native holder writes no session, so a session that it left in place
-    /// does not count.
-    fn covers(&self, record: &LeaseRecord, members: &Members) -> bool {
-        let is_same = if self.is_native(members) {
-            self.native_grant == record.is_native_grant()
-        } else {
-            self.session == record.session
-        };
-        is_same && self.holder == record.holder && self.transitions == record.transitions
+    /// What its record is.
+    pub(super) fn stage(&self, members: &Members) -> LeaseStage {
+        self.record.stage(kind_of(&self.record, members))
     }
 
     fn is_native(&self, members: &Members) -> bool {
-        self.key(members).is_some_and(|key| key.kind == CandidateKind::Native)
-    }
-
-    /// Whether the holder, if there is one, is in its term and has not only a grant.
-    pub(super) fn is_term(&self, members: &Members) -> bool {
-        let is_grant = if self.is_native(members) { self.native_grant } else { self.session == SessionMark::Open };
-        !is_grant
-    }
-
-    fn key(&self, members: &Members) -> Option<CandidateKey> {
-        Some(candidate_named(self.holder.as_deref()?, &self.session, members))
+        kind_of(&self.record, members) == Some(CandidateKind::Native)
     }
 
     fn member<'m>(&self, members: &'m mut Members) -> Option<&'m mut Member> {
-        let member = members.get_mut(&self.key(members)?)?;
+        let member = members.get_mut(&holder_of(&self.record, members)?)?;
         self.candidate.as_ref().is_none_or(|uid| *uid == member.uid).then_some(member)
-    }
-
-    /// Records whether the holder is asked to hand over. That does not change the record, so the period stays the same.
-    pub(super) fn observe_request(&mut self, record: &LeaseRecord) {
-        self.asks = record.native.preferred_holder.is_some();
-        self.was_asked |= self.asks || record.preferred_holder.is_some();
     }
 
     /// Accounts for the time until `now`, before a new observation: the period may have expired, or lasted long enough
     /// to reset the damping.
     pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Now, config: &Config) {
         let term = observed.changed_at().since(self.since);
-        let is_grant = !self.is_term(members);
+        let is_grant = self.stage(members) == LeaseStage::Granted;
         // A coordinated client-go elector that is asked to hand over stops renewing.
         let hands_over = self.was_asked && self.is_native(members);
         if self.forged || self.ended {
@@ -151,65 +119,123 @@ impl HoldingPeriod {
         }
     }
 
-    /// The period of `record`, which replaced the record of the period `former`.
+    /// The period of `record`, which replaced the record of the period `former`, and what happened in between.
     pub(super) fn follow(
         former: Option<Self>,
-        record: &LeaseRecord,
+        record: Arc<LeaseRecord>,
+        members: &mut Members,
+        now: Now,
+        config: &Config,
+    ) -> (Self, Option<Step>) {
+        let Some(mut former) = former else {
+            let period = Self { inherited: true, ..Self::of(record, now.moment) };
+            return (period.observing_request(), None);
+        };
+        let step = Step::between(&former.record, &record, |record| kind_of(record, members));
+        if step == Step::Emptied {
+            // The term goes on: its holder may write its name back.
+            return (former, Some(step));
+        }
+        if step != Step::Same {
+            former.leaves |= record.leaving;
+            if former.record.native.preferred_holder.is_some() && record.native.preferred_holder.is_none() {
+                former.declined_at = Some(now.moment);
+            }
+        }
+        let period = match step {
+            Step::Same => Self { record, ..former },
+            Step::Renewed | Step::Changed => {
+                former.stays(members);
+                former.record = record;
+                former.leads(members, now);
+                former
+            }
+            _ => former.succeeded_by(record, &step, members, now, config),
+        };
+        (period.observing_request(), Some(step))
+    }
+
+    /// The period after this one.
+    fn succeeded_by(
+        mut self,
+        record: Arc<LeaseRecord>,
+        step: &Step,
         members: &mut Members,
         now: Now,
         config: &Config,
     ) -> Self {
-        let Some(mut former) = former else { return Self { inherited: true, ..Self::of(record, now.moment) } };
-        // The term goes on: its holder may write its name back.
-        let is_late_release = record.has_release_form() && record.session.stamp().is_some();
-        if is_late_release
-            && !former.is_native(members)
-            && (&former.session, former.transitions) == (&record.session, record.transitions)
-        {
-            return former;
-        }
         let mut next = Self::of(record, now.moment);
-        let renewed = former.covers(record, members);
-        let same_holder = former.holder == record.holder;
-        let taken_up = same_holder && next.is_term(members) && !former.is_term(members);
-        former.leaves |= record.leaving;
-        if former.asks && record.native.preferred_holder.is_none() {
-            former.declined_at = Some(now.moment);
-        }
-        if renewed || taken_up {
-            former.ended = false;
-            former.inherited = false;
-            if let Some(damping) = former.before.take()
-                && let Some(member) = former.member(members)
-            {
-                member.damping = damping;
-            }
-        }
         // A holder that stops announces that, or deletes its candidate first. A holder that keeps its candidate has
         // resigned, unless it was asked to hand over. A holder that was asked gives the Lease up once its work has
         // stopped, even if the request has been withdrawn in between. If that counted as a loss, a newer version would
         // lead although the older one still stands.
-        let released = record.is_open() || (record.has_release_form() && former.is_native(members));
-        let gave_up = former.is_term(members) && record.holder.is_none() && released;
-        let resigned = gave_up && !former.leaves && !former.was_asked;
-        if resigned && let Some(member) = former.member(members) {
+        let is_release = next.record.is_open() || (next.record.has_release_form() && self.is_native(members));
+        let resigned = matches!(step, Step::Vacated(_))
+            && is_release
+            && self.stage(members) == LeaseStage::InTerm
+            && !self.leaves
+            && !self.was_asked;
+        let (session, former_session) = (next.record.session.stamp(), self.record.session.stamp());
+        let has_same_holder = self.record.holder == next.record.holder;
+        next.forged = session.is_some() && session == former_session && !has_same_holder;
+        let reclaimed = matches!(step, Step::Claimed(_))
+            && !self.ended
+            && has_same_holder
+            && session.is_some()
+            && former_session.is_some()
+            && session != former_session;
+        if *step == Step::TakenUp {
+            self.stays(members);
+        }
+        if resigned && let Some(member) = self.member(members) {
             member.damping.add(now, config);
         }
-        let stamped = record.session.stamp().is_some();
-        next.forged = stamped && former.session == record.session && !same_holder;
-        let reclaimed = !renewed && !former.ended && same_holder && stamped && former.session.stamp().is_some();
-        if next.is_term(members)
-            && !next.forged
-            && let Some(member) = next.member(members)
-        {
-            member.forfeited = false;
-            member.renew(now.moment);
-            if reclaimed {
+        if !next.forged {
+            next.leads(members, now);
+            if reclaimed && let Some(member) = next.member(members) {
                 member.damping.add(now, config);
             }
         }
-        if renewed { former } else { next }
+        next
     }
+
+    /// Its holder lives. In a term, that proves its candidate live, even a later one of that name.
+    fn leads(&self, members: &mut Members, now: Now) {
+        if self.stage(members) == LeaseStage::InTerm
+            && let Some(holder) = holder_of(&self.record, members)
+            && let Some(member) = members.get_mut(&holder)
+        {
+            member.forfeited = false;
+            member.renew(now.moment);
+        }
+    }
+
+    /// Its holder has renewed, or has taken up its grant. If that was only late, it has lost nothing.
+    fn stays(&mut self, members: &mut Members) {
+        (self.ended, self.inherited) = (false, false);
+        if let Some(damping) = self.before.take()
+            && let Some(member) = self.member(members)
+        {
+            member.damping = damping;
+        }
+    }
+
+    /// Notes that the holder has been asked to hand over. Later versions of the period may no longer show that.
+    fn observing_request(mut self) -> Self {
+        let LeaseRecord { native, preferred_holder, .. } = &*self.record;
+        self.was_asked |= native.preferred_holder.is_some() || preferred_holder.is_some();
+        self
+    }
+}
+
+/// The candidate that this record names as its holder.
+pub(super) fn holder_of(record: &LeaseRecord, members: &Members) -> Option<CandidateKey> {
+    Some(candidate_named(record.holder.as_deref()?, &record.session, members))
+}
+
+/// The kind of that candidate.
+pub(super) fn kind_of(record: &LeaseRecord, members: &Members) -> Option<CandidateKind> {
+    Some(holder_of(record, members)?.kind)
 }
 
 #[cfg(test)]

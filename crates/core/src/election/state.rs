@@ -12,9 +12,10 @@ use super::losses::{HoldingPeriod, Members};
 use super::member::Member;
 use super::second_controller::SecondController;
 use super::tracked_lease::TrackedLease;
-use super::{Config, NoEffect, Observation, Source, Target, Unheld, Write};
+use super::{Config, NoEffect, Observation, Source, Target, Write};
 use crate::model::{
-    CandidateKey, CandidateRecord, Hold, LeaseRecord, LeaseWrite, Moment, Now, Observed, Pin, Presence, WireTime,
+    CandidateKey, CandidateRecord, Hold, LeaseRecord, LeaseStage, LeaseWrite, Moment, Now, Observed, Pin, Presence,
+    Step, Unheld, WireTime,
 };
 
 /// The knowledge of one controller about one Lease.
@@ -95,15 +96,15 @@ impl Election {
     }
 
     /// Records an observation. A controller that does not lead calls this too, so that its times are right when it
-    /// begins to lead.
-    pub fn observe(&mut self, now: Now, observation: Observation) {
+    /// begins to lead. Returns what happened to the Lease, if this is a newer version of one that was known.
+    pub fn observe(&mut self, now: Now, observation: Observation) -> Option<Step> {
         match observation {
             Observation::Lease { record, source } => {
                 self.pass(now);
                 if matches!(source, Source::Written { .. }) {
                     self.judge_answer(&record, now.moment);
                 }
-                self.observe_lease(record.into(), source, now);
+                return self.observe_lease(record.into(), source, now);
             }
             Observation::LeaseMissing { source } => {
                 self.pass(now);
@@ -141,13 +142,14 @@ impl Election {
                 }
             }
         }
+        None
     }
 
     /// Records a version of the Lease from a watch, like [`Observation::Lease`]. The caller may keep the same copy in a
     /// store.
-    pub fn observe_watched_lease(&mut self, now: Now, record: Arc<LeaseRecord>) {
+    pub fn observe_watched_lease(&mut self, now: Now, record: Arc<LeaseRecord>) -> Option<Step> {
         self.pass(now);
-        self.observe_lease(record, Source::Watch, now);
+        self.observe_lease(record, Source::Watch, now)
     }
 
     /// Records a version of a candidate from a watch, like [`Observation::Candidate`]. The caller may keep the same
@@ -225,11 +227,11 @@ impl Election {
         self.ineffective.note_lease((&write, parts), answer, now, &self.config);
     }
 
-    fn observe_lease(&mut self, record: Arc<LeaseRecord>, source: Source, now: Now) {
+    fn observe_lease(&mut self, record: Arc<LeaseRecord>, source: Source, now: Now) -> Option<Step> {
         let was_unread = matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. });
         let before = self.lease.view.last().map(|observed| observed.record().clone());
         if !self.lease.observe(record, source, now.moment) {
-            return;
+            return None;
         }
         if was_unread || matches!(source, Source::Written { .. }) {
             self.backoff.succeed();
@@ -237,7 +239,7 @@ impl Election {
         for member in self.members.values() {
             self.lease.view.observe_candidate(&member.record);
         }
-        let Some(observed) = self.lease.view.present() else { return };
+        let observed = self.lease.view.present()?;
         let record = observed.record();
         let is_new = before
             .as_ref()
@@ -254,16 +256,13 @@ impl Election {
                 before => self.holder_watch = HolderWatch::begun(before.as_ref().map(|_| changed_at)),
             }
         }
-        if is_changed {
-            let former = self.holding_period.take();
-            self.holding_period = Some(HoldingPeriod::follow(former, record, &mut self.members, now, &self.config));
+        let (former, record) = (self.holding_period.take(), Arc::clone(observed.shared()));
+        let (period, step) = HoldingPeriod::follow(former, record, &mut self.members, now, &self.config);
+        if period.stage(&self.members) == LeaseStage::InTerm {
+            self.ineffective.conclude(Write::Grant);
         }
-        if let Some(period) = &mut self.holding_period {
-            period.observe_request(record);
-            if period.is_term(&self.members) && record.holder.is_some() {
-                self.ineffective.conclude(Write::Grant);
-            }
-        }
+        self.holding_period = Some(period);
+        step
     }
 
     fn observe_candidate(&mut self, record: Arc<CandidateRecord>, source: Source, now: Now) {

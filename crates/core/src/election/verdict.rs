@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Evidence, Reason};
-use crate::model::{CandidateKey, CandidateState, Hold, Moment, WireTime};
+use super::Reason;
+use crate::model::{CandidateKey, CandidateState, Hold, Moment, Unheld, WireTime};
 
 /// The state of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,29 +53,6 @@ pub enum LeaseVerdict {
         /// Since when it has had no holder.
         since: Moment,
     },
-}
-
-/// Why a Lease has no holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unheld {
-    /// The Lease does not exist.
-    Missing,
-    /// It was created or is empty, and no earlier holder is known.
-    New,
-    /// The last holder released it.
-    Released,
-    /// It was released because the connection of the holder's program closed.
-    ConnectionClosed,
-    /// It was released because the holder's work panicked.
-    Panicked,
-    /// It was released because the holder's work ended by itself.
-    WorkEnded,
-    /// The holder stopped renewing.
-    Expired,
-    /// The holder was silent, and evidence proved it dead.
-    ProvenDead(Evidence),
-    /// The electee did not take up its grant.
-    NotTakenUp,
 }
 
 /// The verdict on a candidate.

@@ -16,7 +16,7 @@ use super::planning::WriteTask;
 use super::timers::Timer;
 use super::writes::preferred_other;
 use super::{Config, Elector, ElectorMode};
-use crate::model::{LeaseRecord, Moment, Purpose};
+use crate::model::{CandidateKind, LeaseRecord, LeaseStage, Moment, Purpose};
 pub(super) use fallback::Fallback;
 pub(super) use preference::Preference;
 use vacancy::Vacancy;
@@ -40,7 +40,9 @@ impl Elector {
         }
         if let Some(observed) = self.lease.view().present() {
             let record = observed.record();
-            if record.is_grant() && record.holder.as_ref() == Some(identity) {
+            if record.stage(Some(CandidateKind::Hustings)) == LeaseStage::Granted
+                && record.holder.as_ref() == Some(identity)
+            {
                 return Some(WriteTask::Begin(Purpose::TakeUp));
             }
             // The term belongs to this instance and has ended, or to a dead instance: no process can rely on it.

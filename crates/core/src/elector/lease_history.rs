@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::model::{Hold, LeaseRecord, LeaseView, Moment, Presence, UNDECLARED_DURATION_SECONDS, WireTime};
+use crate::model::{
+    CandidateKind, Hold, LeaseRecord, LeaseStage, LeaseView, Moment, Presence, UNDECLARED_DURATION_SECONDS, WireTime,
+};
 
 /// How long a controller needs to ping the candidates that matter and to elect one, settling included.
 const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
@@ -101,7 +103,7 @@ impl LeaseHistory {
     ) -> bool {
         let former = self.view.record();
         let is_by_controller = shows_controller(former, &record);
-        let is_elected = record.is_grant() || record.preferred_holder.is_some();
+        let is_elected = is_grant(&record) || record.preferred_holder.is_some();
         let is_another = former.is_some_and(|former| former.uid != record.uid);
         let is_lifted = former.is_some_and(is_held_back) && !is_held_back(&record);
         let range_end = if is_another { self.range_end_if_lost(now) } else { None };
@@ -131,6 +133,10 @@ impl LeaseHistory {
     }
 }
 
+fn is_grant(record: &LeaseRecord) -> bool {
+    record.stage(Some(CandidateKind::Hustings)) == LeaseStage::Granted
+}
+
 fn is_held_back(record: &LeaseRecord) -> bool {
     Hold::read(record.hold.as_deref()).is_some()
 }
@@ -141,7 +147,7 @@ fn shows_controller(former: Option<&LeaseRecord>, record: &LeaseRecord) -> bool 
     let is_new = |of: fn(&LeaseRecord) -> Option<&String>| {
         of(record).is_some() && former.is_none_or(|former| of(former) != of(record))
     };
-    let grants = record.is_grant()
+    let grants = is_grant(record)
         && former.is_none_or(|former| (&former.holder, former.transitions) != (&record.holder, record.transitions));
     grants || is_new(|record| record.preferred_holder.as_ref()) || is_new(|record| record.hold.as_ref())
 }

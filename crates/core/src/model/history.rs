@@ -17,17 +17,15 @@
 //! - Every text is accepted. A line that does not parse is reported, and the next write drops it.
 //! - The text has at most [`LONGEST`](History::LONGEST) bytes and [`MOST_TERMS`](History::MOST_TERMS) terms.
 
-mod ending;
 mod text;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-pub use ending::{Cause, Ending};
-
+pub(super) use self::text::short;
 use self::text::word;
-use super::WireTime;
+use super::{Cause, Ending, WireTime};
 
 /// Precedes the cause in the line of a running term whose holder is asked to hand over.
 const REQUEST: &str = "asked to hand over (";

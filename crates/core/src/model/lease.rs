@@ -124,21 +124,6 @@ impl LeaseRecord {
         self.holder.is_none() && self.duration_seconds == 1 && !self.is_open()
     }
 
-    /// Whether this is a grant or a hand-over that its electee has not taken up yet.
-    pub fn is_grant(&self) -> bool {
-        self.holder.is_some() && self.is_open()
-    }
-
-    /// Whether this is a grant to a native candidate that its electee has not taken up yet: the named holder has not
-    /// renewed. Such a grant carries no mark, because client-go keeps annotations, and the mark would outlive the
-    /// take-up. On its take-up, client-go keeps `acquireTime` and sets its own, longer duration.
-    pub fn is_native_grant(&self) -> bool {
-        self.holder.is_some()
-            && self.duration_seconds < UNDECLARED_DURATION_SECONDS
-            && self.acquire_time.is_some()
-            && self.acquire_time == self.renew_time
-    }
-
     /// The holder, if it is an elector that is about to stop.
     pub fn leaving_holder(&self) -> Option<&str> {
         self.holder.as_deref().filter(|_| self.leaving && self.session.stamp().is_some())
@@ -159,17 +144,6 @@ impl LeaseRecord {
         self.transitions.saturating_add(1).min(i32::MAX.cast_unsigned())
     }
 
-    /// Whether this is a grant to a candidate of either kind that is not taken up yet, as far as the record alone
-    /// shows.
-    pub fn is_untaken_grant(&self) -> bool {
-        self.is_grant() || (self.session.stamp().is_none() && self.is_native_grant())
-    }
-
-    /// How the term or grant of this record ended, given that no process has given it up and the Lease has expired.
-    pub fn lapse(&self) -> Ending {
-        if self.is_untaken_grant() { Ending::NotTakenUp } else { Ending::Expired }
-    }
-
     /// The term of this record, ended at `given_up_at`, or at its last renewal if that is `None`. `None` in the same
     /// cases as [`running_term`](Self::running_term).
     pub fn past_term(&self, ending: Ending, given_up_at: Option<WireTime>) -> Option<PastTerm> {
@@ -188,24 +162,6 @@ impl LeaseRecord {
         let recorded = self.history.running(self.transitions, holder);
         let since = self.acquire_time.or(self.renew_time);
         recorded.or_else(|| Some(RunningTerm::new(self.transitions, holder, since?, None)))
-    }
-
-    /// How and when the term of this record ended; `None` if it continues in the version `next`. The writer of `next`
-    /// has not recorded that end.
-    pub(super) fn unrecorded_end(&self, next: &Self) -> Option<(Ending, Option<WireTime>)> {
-        if self.uid != next.uid {
-            return Some((Ending::LeaseDeleted, None));
-        }
-        let goes_on = (&self.holder, self.transitions) == (&next.holder, next.transitions) || self.is_emptied_by(next);
-        let given_up_at = next.renew_time;
-        match &next.holder {
-            _ if goes_on => None,
-            None => Some((Ending::Released(Cause::Unknown), given_up_at)),
-            Some(_) if next.is_grant() && self.preferred_holder == next.holder => {
-                Some((Ending::HandedOver(Cause::Unknown), given_up_at))
-            }
-            Some(_) => Some((self.lapse(), None)),
-        }
     }
 
     /// The history after the term of this record has ended. `known` are the terms before it.
@@ -275,13 +231,6 @@ impl LeaseRecord {
             && self.renew_time != next.renew_time
             && (&self.uid, &self.holder, &self.session) == (&next.uid, &next.holder, &next.session)
             && (self.acquire_time, self.transitions) == (next.acquire_time, next.transitions)
-    }
-
-    /// Whether `next` is this record after a late release by client-go: it has lost its holder and kept its term.
-    pub fn is_emptied_by(&self, next: &Self) -> bool {
-        self.session.stamp().is_some()
-            && next.has_release_form()
-            && (&self.uid, &self.session, self.transitions) == (&next.uid, &next.session, next.transitions)
     }
 
     /// Whether `other` is the same record. Only these fields count: a change of other metadata does not prove that the

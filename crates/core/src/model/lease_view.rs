@@ -24,7 +24,7 @@
 
 use std::sync::Arc;
 
-use super::{CandidateRecord, Ending, History, LeaseRecord, MissingLease, Moment, Observed};
+use super::{CandidateRecord, Ending, History, LeaseRecord, MissingLease, Moment, Observed, Step};
 
 static NO_HISTORY: History = History::new();
 
@@ -265,7 +265,8 @@ impl LeaseView {
             return next.history.clone();
         }
         let unrecorded = former.and_then(|former| {
-            let (ending, given_up_at) = former.unrecorded_end(next)?;
+            let ending = Step::between(former, next, |_| None).ended()?.clone();
+            let given_up_at = next.renew_time.filter(|_| ending.is_given_up());
             former.past_term(ending, given_up_at)
         });
         unrecorded.map_or_else(|| self.history.clone(), |term| self.history.with(&term))

@@ -118,6 +118,11 @@ impl Observed {
         &self.record
     }
 
+    /// The newest version, to be shared.
+    pub(crate) const fn shared(&self) -> &Arc<LeaseRecord> {
+        &self.record
+    }
+
     /// When this process last observed a change of the record.
     pub const fn changed_at(&self) -> Moment {
         self.changed_at

@@ -1,6 +1,6 @@
 //! Tests of what the page shows of the past of a Lease, and of the view after a silence.
 
-use hustings_core::model::{Ending, PastTerm};
+use hustings_core::model::{Cause, Ending, Evidence, PastTerm, Unheld};
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn terms_before_the_start_of_this_controller_come_from_the_history_of_the_lease(
     let at = |second: i64| WireTime::from_micros(EPOCH + second * 1_000_000);
     let past = PastTerm::new(6, "b", (at(-90), at(-70)), Ending::Expired).to_string();
     scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/history": past }));
-    let expected = ["-60- a", &format!("-70--60 {}", Ending::Expired), "-90--70 b"];
+    let expected = ["-60- a", "-70--60 the holder stopped renewing", "-90--70 b"];
     assert_eq!(timeline(&scene.decided()), expected);
 }
 
@@ -30,7 +30,7 @@ fn a_gap_begins_with_the_release_or_with_the_first_observation() {
     scene.lease("", "open", 7, &json!({}));
     assert_eq!(timeline(&scene.decided()), ["0- no holder before"]);
 
-    for session in ["open", "s/1/15"] {
+    for session in ["open", "unreadable"] {
         let mut scene = Scene::new(&two());
         scene.lease("a", "s/1/15", 7, &json!({}));
         scene.pass(5_000);
@@ -83,28 +83,41 @@ fn a_lease_that_expires_during_a_pause_is_shown_as_on_hold() {
 }
 
 #[test]
-fn the_grant_to_the_preferred_holder_is_a_hand_over_and_any_other_a_replacement() {
-    let named = |name: &str| Some(name.to_owned());
-    let native = |name: &str| NativeFields { preferred_holder: named(name), ..NativeFields::default() };
-    let held = LeaseRecord { holder: named("a"), ..LeaseRecord::default() };
-    let grant = LeaseRecord { holder: named("b"), ..LeaseRecord::default() };
-    for (before, expected) in [
-        (LeaseRecord::default(), GapCause::Unheld(Unheld::New)),
-        (held.clone(), GapCause::Replaced),
-        (LeaseRecord { leaving: true, ..held.clone() }, GapCause::HandedOver),
-        (LeaseRecord { preferred_holder: named("b"), ..held.clone() }, GapCause::HandedOver),
-        (LeaseRecord { native: native("b"), ..held.clone() }, GapCause::HandedOver),
-        (LeaseRecord { native: native("c"), ..held }, GapCause::Replaced),
+fn the_gap_before_a_grant_has_the_cause_that_the_lease_records() {
+    let now = WireTime::from_micros(EPOCH);
+    for (ending, expected) in [
+        (Ending::HandedOver(Cause::BetterCandidate), "the holder handed over (better candidate)"),
+        (Ending::ProvenDead(Evidence::ContainerTerminated), "the container of the holder terminated"),
+        (Ending::Expired, "the holder stopped renewing"),
     ] {
-        assert_eq!(replacement(&before, &grant), expected, "{before:?}");
+        let mut scene = Scene::new(&two());
+        scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/preferred-holder": "b" }));
+        scene.pass(5_000);
+        let past = PastTerm::new(7, "a", (now, now), ending).to_string();
+        scene.lease("b", "open", 8, &json!({ "hustings.io/history": past }));
+        assert_eq!(timeline(&scene.decided())[0], format!("5- {expected}"));
     }
+}
+
+#[test]
+fn a_late_release_by_client_go_ends_no_term_on_the_page() {
+    let mut scene = Scene::new(&two());
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    scene.pass(5_000);
+    scene.lease("", "s/1/15", 7, &json!({}));
+    scene.pass(1_000);
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    assert_eq!(timeline(&scene.decided()), ["-60- a"]);
 }
 
 #[test]
 fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
     let mut display = Display::new();
     let now = Now { moment: Moment::from_micros(3_000_000), wall: WireTime::from_micros(EPOCH + 3_000_000) };
-    let lease = LeaseVerdict::Unheld { since: Moment::from_micros(0), cause: Unheld::WorkEnded };
+    let lease = LeaseVerdict::Unheld {
+        since: Moment::from_micros(0),
+        cause: Unheld::Ended(Ending::Released(Cause::WorkEnded)),
+    };
     display.judge(now, (lease, Vec::new()), true);
     assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)), "any other gap, when it began");
 
@@ -118,7 +131,7 @@ fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
     election.observe(scene.now, Observation::Lease { record: lease.record, source: Source::Watch });
     display.observe(scene.now, None, &election);
     scene.pass(3_000);
-    let cause = Unheld::ProvenDead(Evidence::ContainerTerminated);
+    let cause = Unheld::Ended(Ending::ProvenDead(Evidence::ContainerTerminated));
     let lease = LeaseVerdict::Unheld { since: scene.now.moment, cause };
     display.judge(scene.now, (lease, Vec::new()), true);
     assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)));

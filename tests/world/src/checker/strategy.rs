@@ -9,6 +9,7 @@ use hustings_core::model::{CandidateState, LeaseRecord, Strategy, Version};
 use tokio::time::Instant;
 
 use super::grants::{Candidate, Grants, OBSERVED_WITHIN, WELL_FOR};
+use super::is_grant;
 
 /// Without a controller, a candidate counts if its last sign of life is at most this much older than the newest one.
 const DETERMINES_STRATEGY_MICROS: i64 = 30 * 60 * 1_000_000;
@@ -18,8 +19,7 @@ impl Grants {
     /// healthy for a long time.
     pub(super) fn check_strategy(&mut self, record: &LeaseRecord, by: &str, at: Instant, live: &[&str]) {
         let (Some(former), Some(ranked_at)) = (&self.former, self.ranked_at) else { return };
-        let is_named =
-            record.is_grant() && (&record.holder, record.transitions) != (&former.holder, former.transitions);
+        let is_named = is_grant(record) && (&record.holder, record.transitions) != (&former.holder, former.transitions);
         let is_preferred = record.preferred_holder.is_some() && record.preferred_holder != former.preferred_holder;
         // A decision is made before its write.
         if !(is_named || is_preferred) || at - ranked_at < OBSERVED_WITHIN {

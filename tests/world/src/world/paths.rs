@@ -3,6 +3,7 @@
 use hustings_core::model::{CandidateState, Condition, Hold, LeaseRecord, RecordedStatus, SessionMark, SessionStamp};
 
 use super::Mode;
+use crate::checker::is_grant;
 
 /// Every path that is counted.
 pub const PATHS: [&str; 20] = [
@@ -57,11 +58,11 @@ pub(super) fn of_lease(former: &LeaseRecord, record: &LeaseRecord, mode: Mode) -
             Some(NAME_RESTORED)
         }
         (before, Some(now)) if before != Some(now) => Some(beginning(former, now, mode)),
-        (Some(_), None) if record.is_grant() && record.holder == former.preferred_holder => Some(HAND_OVER),
-        (Some(_), None) if record.is_grant() => Some(GRANT_OF_EXPIRED),
+        (Some(_), None) if is_grant(record) && record.holder == former.preferred_holder => Some(HAND_OVER),
+        (Some(_), None) if is_grant(record) => Some(GRANT_OF_EXPIRED),
         (Some(_), None) if record.is_given_up() => Some(RELEASE),
-        _ if record.is_grant() && former.is_grant() && record.transitions != former.transitions => Some(GRANT_IN_PLACE),
-        _ if record.is_grant() && !former.is_grant() => Some(GRANT_OF_FREE),
+        _ if is_grant(record) && is_grant(former) && record.transitions != former.transitions => Some(GRANT_IN_PLACE),
+        _ if is_grant(record) && !is_grant(former) => Some(GRANT_OF_FREE),
         _ if record.preferred_holder.is_some() && record.preferred_holder != former.preferred_holder => Some(REQUEST),
         _ if record.leaving && !former.leaving => Some(ANNOUNCED_STOP),
         _ if is_held(record) && !is_held(former) => Some(HOLD),
@@ -74,7 +75,7 @@ fn beginning(former: &LeaseRecord, now: &SessionStamp, mode: Mode) -> &'static s
     let place = SessionStamp::place(&now.session);
     let is_of_place = |former: &SessionStamp| place.is_some() && SessionStamp::place(&former.session) == place;
     match (&former.session, mode) {
-        (SessionMark::Open, _) if former.is_grant() => TAKE_UP,
+        (SessionMark::Open, _) if is_grant(former) => TAKE_UP,
         (SessionMark::Term(stamp), _) if stamp.session == now.session => CLAIM_OF_OWN,
         (SessionMark::Term(stamp), _) if is_of_place(stamp) => RECLAIM,
         (_, Mode::Coordinated | Mode::Alone) => FALLBACK,

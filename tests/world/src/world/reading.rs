@@ -4,10 +4,11 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease, names};
-use hustings_core::model::LeaseRecord;
+use hustings_core::model::{LeaseRecord, Step};
 use tokio::time::Instant;
 
 use super::{Act, Kubelets, World, paths};
+use crate::checker::is_grant;
 use crate::process::{CONTROLLERS_LEASE, CONTROLLERS_NAMESPACE, NAMESPACE};
 use crate::server::{Kind, News, PERSON};
 
@@ -106,7 +107,7 @@ impl World {
         let is_again = std::mem::take(&mut self.fields[field].is_deleted);
         let path = match self.fields[field].checker.newest() {
             None => is_again.then_some(paths::CREATED_AGAIN),
-            Some(former) if former.is_emptied_by(record) => Some(paths::LATE_RELEASE),
+            Some(former) if Step::between(former, record, |_| None) == Step::Emptied => Some(paths::LATE_RELEASE),
             Some(_) if names_evidence(record, news) => Some(paths::GRANT_AFTER_EVIDENCE),
             Some(former) if *news.caller != *PERSON => paths::of_lease(former, record, self.setup.mode),
             Some(_) => None,
@@ -164,5 +165,5 @@ fn line_of(record: &LeaseRecord, news: &News) -> String {
 /// Whether this version is a grant whose reason names evidence.
 fn names_evidence(record: &LeaseRecord, news: &News) -> bool {
     let reason = news.object().and_then(|object| object["metadata"]["annotations"][names::REASON].as_str());
-    record.is_grant() && reason.is_some_and(|reason| reason.contains("was elected after"))
+    is_grant(record) && reason.is_some_and(|reason| reason.contains("was elected after"))
 }

@@ -34,15 +34,25 @@ fn term(holder: &str, transitions: u32) -> LeaseRecord {
     LeaseRecord { session, duration_seconds: 15, ..grant(holder, transitions) }
 }
 
-fn follow(former: HoldingPeriod, record: &LeaseRecord, members: &mut Members, seconds: i64) -> HoldingPeriod {
-    HoldingPeriod::follow(Some(former), record, members, now(seconds), &Config::default())
+/// A period that begins with this version.
+fn of(record: &LeaseRecord, since: Moment) -> HoldingPeriod {
+    HoldingPeriod::of(Arc::new(record.clone()), since).observing_request()
+}
+
+fn follow(
+    former: impl Into<Option<HoldingPeriod>>,
+    record: &LeaseRecord,
+    members: &mut Members,
+    seconds: i64,
+) -> HoldingPeriod {
+    HoldingPeriod::follow(former.into(), Arc::new(record.clone()), members, now(seconds), &Config::default()).0
 }
 
 #[test]
 fn a_late_take_up_is_no_loss_and_a_grant_that_passes_to_another_is() {
     for (next, counted) in [(term("a", 1), 0), (term("b", 2), 1), (grant("a", 2), 1), (free(), 1)] {
         let mut members = members();
-        let mut granted = follow(HoldingPeriod::of(&free(), at(0)), &grant("a", 1), &mut members, 0);
+        let mut granted = follow(of(&free(), at(0)), &grant("a", 1), &mut members, 0);
         granted.pass(&Observed::first(grant("a", 1), at(0)), &mut members, now(6), &Config::default());
         assert_eq!((a(&mut members).damping.count, a(&mut members).forfeited), (1, true));
         follow(granted, &next, &mut members, 7);
@@ -54,21 +64,18 @@ fn a_late_take_up_is_no_loss_and_a_grant_that_passes_to_another_is() {
 fn a_grant_is_no_proof_of_life() {
     let mut members = members();
     a(&mut members).forfeited = true;
-    follow(HoldingPeriod::of(&free(), at(0)), &grant("a", 1), &mut members, 1);
+    follow(of(&free(), at(0)), &grant("a", 1), &mut members, 1);
     assert!(a(&mut members).forfeited && a(&mut members).responsive.is_none());
-    follow(HoldingPeriod::of(&grant("a", 1), at(1)), &term("a", 1), &mut members, 2);
+    follow(of(&grant("a", 1), at(1)), &term("a", 1), &mut members, 2);
     assert!(!a(&mut members).forfeited && a(&mut members).responsive == Some(true));
 }
 
 #[test]
 fn a_native_holder_declines_a_request_by_a_renewal_that_removes_it() {
     let mut members = native();
-    let mut period = HoldingPeriod::of(&native_term(0, None), at(0));
-    period.observe_request(&native_term(0, Some("b")));
+    let mut period = of(&native_term(0, Some("b")), at(0));
     for (seconds, preferred, declined_at) in [(1, Some("b"), None), (2, None, Some(at(2))), (3, None, Some(at(2)))] {
-        let record = native_term(seconds, preferred);
-        period = follow(period, &record, &mut members, seconds);
-        period.observe_request(&record);
+        period = follow(period, &native_term(seconds, preferred), &mut members, seconds);
         assert_eq!(period.declined_at(), declined_at, "at {seconds} s");
     }
 }
@@ -78,7 +85,7 @@ fn a_lapse_under_a_later_controller_counts_only_after_that_controller_has_observ
     let renewed = |micros| LeaseRecord { renew_time: Some(WireTime::from_micros(micros)), ..term("a", 1) };
     for (renewals, counted) in [(0, 0), (1, 1)] {
         let mut members = members();
-        let mut period = HoldingPeriod::follow(None, &renewed(0), &mut members, now(0), &Config::default());
+        let mut period = follow(None, &renewed(0), &mut members, 0);
         for renewal in 1..=renewals {
             period = follow(period, &renewed(renewal), &mut members, renewal);
         }
@@ -106,8 +113,7 @@ fn a_native_holder_that_stops_renewing_because_it_was_asked_has_lost_nothing() {
     for (preferred, counted) in [(Some("b"), 0), (None, 1)] {
         let mut members = native();
         let record = native_term(0, preferred);
-        let mut period = HoldingPeriod::of(&record, at(0));
-        period.observe_request(&record);
+        let mut period = of(&record, at(0));
         period.pass(&Observed::first(record, at(0)), &mut members, now(16), &Config::default());
         assert_eq!(members[&CandidateKey::native("a")].damping.count, counted, "{preferred:?}");
     }
@@ -118,7 +124,7 @@ fn a_native_holder_resigns_by_a_release_and_not_if_a_client_empties_the_record()
     for (duration_seconds, counted) in [(1, 1), (15, 0)] {
         let mut members = native();
         let emptied = LeaseRecord { holder: None, duration_seconds, ..native_term(1, None) };
-        follow(HoldingPeriod::of(&native_term(0, None), at(0)), &emptied, &mut members, 1);
+        follow(of(&native_term(0, None), at(0)), &emptied, &mut members, 1);
         assert_eq!(members[&CandidateKey::native("a")].damping.count, counted, "{duration_seconds} s");
     }
 }
@@ -126,7 +132,7 @@ fn a_native_holder_resigns_by_a_release_and_not_if_a_client_empties_the_record()
 #[test]
 fn a_term_that_lapsed_and_is_then_reclaimed_counts_once_from_the_lapse() {
     let mut members = members();
-    let mut lapsed = follow(HoldingPeriod::of(&grant("a", 1), at(0)), &term("a", 1), &mut members, 0);
+    let mut lapsed = follow(of(&grant("a", 1), at(0)), &term("a", 1), &mut members, 0);
     lapsed.pass(&Observed::first(term("a", 1), at(0)), &mut members, now(16), &Config::default());
     let reclaimed = LeaseRecord { session: SessionMark::read(Some("a.c.n.2/1/15")), ..term("a", 2) };
     follow(lapsed, &reclaimed, &mut members, 20);
@@ -144,7 +150,7 @@ fn an_edit_by_another_client_is_neither_a_loss_nor_a_proof_of_life() {
     ];
     for edited in edits {
         let mut members = members();
-        follow(HoldingPeriod::of(&term("a", 1), at(0)), &edited, &mut members, 1);
+        follow(of(&term("a", 1), at(0)), &edited, &mut members, 1);
         assert_eq!(a(&mut members).damping.count, 0, "{edited:?}");
         assert_eq!(members[&CandidateKey::hustings("b")].responsive, None, "{edited:?}");
     }
@@ -154,7 +160,7 @@ fn an_edit_by_another_client_is_neither_a_loss_nor_a_proof_of_life() {
 fn a_grant_that_a_client_extends_does_not_reset_the_damping() {
     let mut members = members();
     a(&mut members).damping.add(now(0), &Config::default());
-    let mut granted = HoldingPeriod::of(&grant("a", 1), at(0));
+    let mut granted = of(&grant("a", 1), at(0));
     granted.pass(&Observed::first(grant("a", 1), at(60)), &mut members, now(61), &Config::default());
     assert_eq!(a(&mut members).damping.count, 1);
 }
@@ -164,7 +170,7 @@ fn a_loss_that_the_leading_controller_reported_before_the_last_renewal_is_anothe
     for (reported, counted) in [(None, 1), (Some(0), 1), (Some(1), 0)] {
         let mut members = members();
         a(&mut members).loss_reported_at = reported.map(at);
-        let mut period = HoldingPeriod::of(&term("a", 1), at(0));
+        let mut period = of(&term("a", 1), at(0));
         period.pass(&Observed::first(term("a", 1), at(1)), &mut members, now(20), &Config::default());
         assert_eq!(a(&mut members).damping.count, counted, "{reported:?}");
     }
@@ -175,7 +181,7 @@ fn after_a_lapse_it_is_unknown_whether_the_holder_is_live_unless_it_is_known_to_
     for (before, after) in [(Some(true), None), (None, None), (Some(false), Some(false))] {
         let mut members = members();
         a(&mut members).responsive = before;
-        let mut period = HoldingPeriod::of(&term("a", 1), at(0));
+        let mut period = of(&term("a", 1), at(0));
         period.pass(&Observed::first(term("a", 1), at(0)), &mut members, now(16), &Config::default());
         assert_eq!(a(&mut members).responsive, after, "{before:?}");
     }
@@ -185,7 +191,7 @@ fn after_a_lapse_it_is_unknown_whether_the_holder_is_live_unless_it_is_known_to_
 fn a_term_that_was_renewed_late_may_lapse_again() {
     let renewed = |seconds| LeaseRecord { renew_time: Some(WireTime::from_micros(seconds)), ..term("a", 1) };
     let mut members = members();
-    let mut period = HoldingPeriod::of(&renewed(0), at(0));
+    let mut period = of(&renewed(0), at(0));
     for (renewed_at, lapsed_at) in [(0, 16), (20, 36)] {
         period = follow(period, &renewed(renewed_at), &mut members, renewed_at);
         assert_eq!(a(&mut members).damping.count, 0, "{renewed_at} s");
@@ -201,7 +207,7 @@ fn a_native_grant_is_no_proof_of_life_and_counts_as_not_taken_up() {
     let granted_at = Some(WireTime::from_micros(0));
     let session = SessionMark::Absent;
     let record = LeaseRecord { session, acquire_time: granted_at, renew_time: granted_at, ..grant("a", 1) };
-    let mut granted = follow(HoldingPeriod::of(&free(), at(0)), &record, &mut members, 0);
+    let mut granted = follow(of(&free(), at(0)), &record, &mut members, 0);
     let key = CandidateKey::native("a");
     assert_eq!(members[&key].responsive, None);
     granted.pass(&Observed::first(record, at(0)), &mut members, now(16), &Config::default());

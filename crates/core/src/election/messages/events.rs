@@ -172,16 +172,5 @@ fn write_no_effect(f: &mut fmt::Formatter<'_>, write: Write, why: NoEffect, obje
 
 /// Writes why a holder gave the Lease up although nobody asked for that.
 fn write_unasked(f: &mut fmt::Formatter<'_>, cause: Cause) -> fmt::Result {
-    match cause {
-        Cause::ConnectionClosed => f.write_str(" after the connection of the holder's program closed"),
-        Cause::Panicked => f.write_str(" after the work of the holder panicked"),
-        Cause::WorkEnded => f.write_str(" after the work of the holder ended"),
-        Cause::Unknown
-        | Cause::Stopped
-        | Cause::Resigned
-        | Cause::BetterCandidate
-        | Cause::Transfer
-        | Cause::Pin
-        | Cause::Exclusion => Ok(()),
-    }
+    cause.end_of_work().map_or(Ok(()), |sentence| write!(f, " after {sentence}"))
 }

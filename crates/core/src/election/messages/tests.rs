@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::election::{AdminAct, Event, LeaseVerdict, NoEffect, Timer, TransferRefusal, Unheld, Write};
-use crate::model::{CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Moment, Pin, Transfer, Version, WireTime};
+use crate::election::{AdminAct, Event, LeaseVerdict, NoEffect, Timer, TransferRefusal, Write};
+use crate::model::{
+    CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Moment, Pin, Transfer, Unheld, Version, WireTime,
+};
 
 fn invalid(text: &str) -> InvalidVersion {
     text.parse::<Version>().unwrap_err()
@@ -232,7 +234,7 @@ fn the_words_of_verdicts_writes_and_timers_are_these() {
         (LeaseVerdict::Unread, "unread"),
         (LeaseVerdict::Foreign { holder: "a".into() }, "foreign"),
         (LeaseVerdict::Reserved { until: since }, "reserved"),
-        (LeaseVerdict::Unheld { since, cause }, "unheld"),
+        (LeaseVerdict::Unheld { since, cause: cause.clone() }, "unheld"),
         (LeaseVerdict::NoLiveCandidate { since, cause }, "no-candidate"),
         (LeaseVerdict::OnHold { hold: Hold::Disagreement, since }, "hold"),
     ] {

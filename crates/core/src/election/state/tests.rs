@@ -136,22 +136,17 @@ fn a_decision_names_the_timer_that_expires_first() {
 fn the_verdict_names_the_cause_of_a_lease_without_a_holder() {
     let released = LeaseRecord { resource_version: 5, session: SessionMark::Open, ..LeaseRecord::as_created() };
     let grant = LeaseRecord { session: SessionMark::Open, ..held() };
-    let ended = [
-        (Cause::ConnectionClosed, Unheld::ConnectionClosed),
-        (Cause::Panicked, Unheld::Panicked),
-        (Cause::WorkEnded, Unheld::WorkEnded),
-    ]
-    .map(|(cause, expected)| {
+    let ended = [Cause::ConnectionClosed, Cause::Panicked, Cause::WorkEnded].map(|cause| {
         let term = PastTerm::new(1, "a", (at(0).wall, at(1).wall), Ending::Released(cause));
         let history = History::new().with(&term);
-        (LeaseRecord { transitions: 1, history, ..released.clone() }, 1, expected)
+        (LeaseRecord { transitions: 1, history, ..released.clone() }, 1, Unheld::Ended(Ending::Released(cause)))
     });
     let cases = [
-        (LeaseRecord { transitions: 1, ..released.clone() }, 1, Unheld::Released),
-        (LeaseRecord { transitions: 2, ..released.clone() }, 1, Unheld::Released),
+        (LeaseRecord { transitions: 1, ..released.clone() }, 1, Unheld::Ended(Ending::Released(Cause::Unknown))),
+        (LeaseRecord { transitions: 2, ..released.clone() }, 1, Unheld::Ended(Ending::Released(Cause::Unknown))),
         (released, 1, Unheld::New),
-        (held(), 16, Unheld::Expired),
-        (grant, 16, Unheld::NotTakenUp),
+        (held(), 16, Unheld::Ended(Ending::Expired)),
+        (grant, 16, Unheld::Ended(Ending::NotTakenUp)),
     ]
     .into_iter()
     .chain(ended);
@@ -169,11 +164,11 @@ fn each_period_without_a_holder_has_its_own_cause() {
     let released = LeaseRecord { session: SessionMark::Open, transitions: 1, ..LeaseRecord::as_created() };
     observe(&mut election, LeaseRecord { resource_version: 4, ..released }, Source::Watch, 0);
     let unheld = |since, cause| LeaseVerdict::Unheld { since, cause };
-    assert_eq!(election.decide(at(1)).lease, unheld(at(0).moment, Unheld::Released));
+    assert_eq!(election.decide(at(1)).lease, unheld(at(0).moment, Unheld::Ended(Ending::Released(Cause::Unknown))));
     observe(&mut election, held(), Source::Watch, 2);
     election.decide(at(2));
     let expiry = at(2).moment.after(Duration::from_millis(15_015));
-    assert_eq!(election.decide(at(20)).lease, unheld(expiry, Unheld::Expired));
+    assert_eq!(election.decide(at(20)).lease, unheld(expiry, Unheld::Ended(Ending::Expired)));
 }
 
 #[test]

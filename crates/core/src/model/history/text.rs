@@ -13,7 +13,7 @@ pub(super) fn word(name: &str) -> String {
 }
 
 /// A text as a part of a line: on one line, and of at most [`LONGEST_TEXT`] bytes.
-pub(super) fn short(text: &str) -> String {
+pub(in crate::model) fn short(text: &str) -> String {
     let half = (LONGEST_TEXT - ELLIPSIS.len()) / 2;
     let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len().saturating_sub(half)));
     let kept = match (text.get(..head), text.get(tail..)) {

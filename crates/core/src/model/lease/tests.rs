@@ -34,7 +34,6 @@ fn an_empty_record_without_the_mark_is_not_given_up() {
     assert!(record.is_given_up());
     record.holder = Some("a".to_owned());
     assert!(!record.is_given_up());
-    assert!(record.is_grant());
 }
 
 #[test]
@@ -64,27 +63,6 @@ fn a_range_that_reaches_the_latest_representable_time_has_no_end() {
         |renewed| LeaseRecord { session: SessionMark::Open, renew_time: Some(renewed), ..LeaseRecord::default() };
     assert_eq!(open(WireTime::MAX).range_end(), None);
     assert_eq!(open(before(1)).range_end(), Some(before(1)));
-}
-
-#[test]
-fn a_native_grant_is_short_and_acquired_when_it_was_renewed() {
-    let time = |micros| Some(WireTime::from_micros(micros));
-    let grant = LeaseRecord {
-        holder: Some("a".to_owned()),
-        duration_seconds: 14,
-        acquire_time: time(1_000),
-        renew_time: time(1_000),
-        ..LeaseRecord::default()
-    };
-    assert!(grant.is_native_grant());
-    for (other, why) in [
-        (LeaseRecord { holder: None, ..grant.clone() }, "without a holder"),
-        (LeaseRecord { duration_seconds: 15, ..grant.clone() }, "as long as a holder's"),
-        (LeaseRecord { acquire_time: None, renew_time: None, ..grant.clone() }, "without times"),
-        (LeaseRecord { renew_time: time(1_001), ..grant }, "renewed"),
-    ] {
-        assert!(!other.is_native_grant(), "{why}");
-    }
 }
 
 #[test]
