@@ -1,8 +1,7 @@
 //! The scenes of `tests/cluster/losses` in full: `cargo run --example losses`, or with `-- --only SCENE` some of them.
 //!
-//! Progress is on standard error, and the tables on standard output; `docs/verification/records` keeps them. A scene that
-//! finds two leaders, a token that did not grow, or a Lease without a holder in the end panics. The exit code is 0 only if
-//! no scene did.
+//! Progress is on standard error, and the tables on standard output. A scene that finds two leaders, a token that did not
+//! grow, or a Lease without a holder in the end panics. The exit code is 0 only if no scene did.
 
 #![allow(clippy::unwrap_used, reason = "a scene fails like a test")]
 
