@@ -1,7 +1,8 @@
-//! The documentation agrees with the tree: links lead somewhere, the files and tests that pages name exist, and the map in
-//! ARCHITECTURE.md has a row for each file of the two cores.
+//! The documentation agrees with the tree: links lead somewhere, the files and tests that pages name exist, and the map
+//! in ARCHITECTURE.md has a row for each file of the two cores.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the tree has no file with an ending in capitals")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,10 +44,8 @@ fn each_file_and_each_test_that_a_page_names_exists() {
         for name in named(&prose(&page)) {
             let is_file = FOLDERS.iter().any(|folder| name.starts_with(folder)) || is_transcript(name);
             let is_pattern = name.contains(['*', '{', '<', '$']) || name.contains(' ') && !name.contains(": ");
-            let is_wrong = match is_test.is_match(name) {
-                true => !sources.contains(name),
-                false => is_file && !is_pattern && !exists(name),
-            };
+            let is_wrong =
+                if is_test.is_match(name) { !sources.contains(name) } else { is_file && !is_pattern && !exists(name) };
             if is_wrong {
                 missing.push(format!("{}: {name}", page.display()));
             }

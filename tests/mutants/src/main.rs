@@ -1,5 +1,5 @@
-//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B]`: checks that the simulation and the models find the bugs of
-//! this folder.
+//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B]`: checks that the simulation and the models find the bugs
+//! of this folder.
 
 use std::ops::Range;
 use std::process::ExitCode;

@@ -9,9 +9,10 @@
 //! Models: elected
 //! ```
 //!
-//! The first paragraph describes the bug. `Modes` names the modes in which the simulation must find it, and `Models` the
-//! models that must. A header has at least one of the two.
+//! The first paragraph describes the bug. `Modes` names the modes in which the simulation must find it, and `Models`
+//! the models that must. A header has at least one of the two.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -53,13 +54,17 @@ impl Mutant {
 
     /// The unchanged tree, in which no mode and no model of `mutants` may find anything.
     pub fn none(mutants: &[Self]) -> Self {
-        let mut modes: Vec<String> = mutants.iter().flat_map(|mutant| mutant.modes.clone()).collect();
-        let mut models: Vec<String> = mutants.iter().flat_map(|mutant| mutant.models.clone()).collect();
-        for found_by in [&mut modes, &mut models] {
-            found_by.sort();
-            found_by.dedup();
+        let all = |finders: fn(&Self) -> &[String]| {
+            let names: BTreeSet<String> = mutants.iter().flat_map(finders).cloned().collect();
+            names.into_iter().collect()
+        };
+        Self {
+            name: "none".to_owned(),
+            about: "Nothing is wrong.".to_owned(),
+            modes: all(|mutant| &mutant.modes),
+            models: all(|mutant| &mutant.models),
+            ..Self::default()
         }
-        Self { name: "none".to_owned(), about: "Nothing is wrong.".to_owned(), modes, models, ..Self::default() }
     }
 
     fn read(path: PathBuf) -> Result<Self> {

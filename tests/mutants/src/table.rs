@@ -14,12 +14,12 @@ pub const HEAD: &str = "| mutant | breaks | found by models | found in worlds |\
 impl Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(Mutant { name, breaks, .. }, verdict) = self;
-        let worlds: Vec<String> = verdict.worlds.iter().map(|(mode, worlds)| format!("{mode} {worlds}")).collect();
-        let models =
-            verdict.models.iter().map(|(model, found)| format!("{model}{}", if *found { "" } else { " **not**" }));
-        let [models, worlds] = [models.collect(), worlds].map(|found: Vec<String>| match found.is_empty() {
-            true => "-".to_owned(),
-            false => found.join("; "),
+        let worlds = verdict.worlds.iter().map(|(mode, worlds)| format!("{mode} {worlds}")).collect();
+        let found = |found| if found { "" } else { " **not**" };
+        let models = verdict.models.iter().map(|(model, is_found)| format!("{model}{}", found(*is_found))).collect();
+        let [models, worlds] = [models, worlds].map(|found: Vec<String>| match &found[..] {
+            [] => "-".to_owned(),
+            found => found.join("; "),
         });
         write!(f, "| {name} | {breaks} | {models} | {worlds} |")
     }
