@@ -37,6 +37,9 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
     prometheus.scrape(&[controller.address()]);
     prometheus.until_it_has("sum(hustings_leading) == 1").await;
     forbid_events(&world).await;
+    // Its writes count as those of a second controller once they are half a minute apart.
+    let _twice = Peer::start(&world, "twice", "twice-0", "1.0.0").await;
+    let second = tokio::spawn(ping(world.client.clone(), world.namespace.clone()));
 
     // A candidate without a process.
     let spec = json!({ "leaseName": "lonely", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
@@ -89,12 +92,17 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
     }
     prometheus.resolves("HustingsHolderChangesTooOften").await;
 
+    let summary = prometheus.fires("HustingsSecondController", None).await;
+    assert_eq!(summary, "A second controller elects for 1 Leases beside the one in hustings-system");
+    second.abort();
+
     drop(controller);
     let summary = prometheus.fires("HustingsNoControllerLeading", None).await;
     assert_eq!(summary, "No controller in hustings-system elects; holders keep their Leases");
     let controller = world.controller().await.ready().await;
     prometheus.scrape(&[controller.address()]);
     prometheus.resolves("HustingsNoControllerLeading").await;
+    prometheus.resolves("HustingsSecondController").await;
 }
 
 /// The groups of rules in the chart, with shorter times.
@@ -143,6 +151,16 @@ async fn prefer(world: &World, candidate: &str, priority: i32) {
     let patch = Patch::Merge(json!({ "spec": { "priority": priority } }));
     eventually("the priority is raised", async || candidates.patch(candidate, &PatchParams::default(), &patch).await)
         .await;
+}
+
+/// Pings the candidate `twice-0` again and again, as another controller.
+async fn ping(client: kube::Client, namespace: String) {
+    let candidates = Api::<LeaseCandidate>::namespaced(client, &namespace);
+    loop {
+        let patch = json!({ "spec": { "pingTime": MicroTime(SystemClock.wall()) } });
+        drop(candidates.patch("twice-0", &PatchParams::default(), &Patch::Merge(patch)).await);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 /// Renews the Lease `slow` for its holder, and does nothing else.
