@@ -124,7 +124,7 @@ impl Step {
         if before.is_same_record(after) {
             Self::Same
         } else if before.renew_time != renew_time
-            && *after == (LeaseRecord { renew_time, resource_version, ..before.clone() })
+            && *after == (LeaseRecord { resource_version, renew_time, ..before.clone() })
         {
             Self::Renewed
         } else {
