@@ -43,10 +43,10 @@ fn difference(
         Criterion::Priority => {
             format!("its priority is {}, and that of {} is {}", holder.priority, other.name, other.priority)
         }
-        Criterion::EmulationVersion => {
+        Criterion::EmulationVersion | Criterion::NewerEmulationVersion => {
             format!("it emulates {}, and {} emulates {}", emulation(holder), other.name, emulation(other))
         }
-        Criterion::BinaryVersion => format!(
+        Criterion::BinaryVersion | Criterion::NewerBinaryVersion => format!(
             "its binary version is {}, and that of {} is {}",
             holder.binary_version, other.name, other.binary_version
         ),

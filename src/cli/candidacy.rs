@@ -31,7 +31,8 @@ pub struct CandidacyFlags {
     /// The version that the component behaves as; by default the binary version
     #[arg(long, value_name = "VERSION", value_parser = value(VersionText::read))]
     pub emulation_version: Option<VersionText>,
-    /// The strategy of the election: OldestEmulationVersion, or domain/Name of a third party's strategy
+    /// The strategy of the election: OldestEmulationVersion, hustings.io/NewestEmulationVersion, or domain/Name of a
+    /// third party's strategy
     #[arg(long, value_name = "NAME", value_parser = value(strategy))]
     pub strategy: Option<String>,
     /// The priority of a new candidate, 0 or more; the highest leads

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Hold, LeaseActs, Strategy, Transfer};
+use hustings_core::ranking::Rule;
 
 use super::group::{Group, ReplicaSpec};
 use crate::hint::Hinted;
@@ -23,7 +24,7 @@ pub(crate) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCan
     let hold = record.and_then(|record| Hold::read(record.hold.as_deref()));
     let strategy = candidates.iter().find_map(|candidate| match candidate.record.standing().ok()?.strategy {
         Strategy::ThirdParty(name) => Some(name),
-        Strategy::OldestEmulationVersion => None,
+        Strategy::OldestEmulationVersion | Strategy::NewestEmulationVersion => None,
     });
     if let Some(strategy) = strategy {
         return Err(Hinted::new(
@@ -49,6 +50,9 @@ pub(crate) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCan
     if replicas.is_empty() {
         return Err(Hinted::new("none of the candidates is known to be live and admissible", OFFLINE));
     }
+    let standings: Vec<_> = live.iter().filter_map(|record| record.standing().ok()).collect();
+    let rule = Rule::of(standings.iter().map(|standing| (&standing.binary_version, &standing.strategy)));
+    let strategy = rule.strategy().clone();
     let declared = live.iter().filter_map(|record| record.lease_duration_seconds).max();
     let of_lease = record.filter(|record| record.session.stamp().is_some()).map(|record| record.duration_seconds);
     Ok(Group {
@@ -58,6 +62,7 @@ pub(crate) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCan
         // The simulated controller writes the other kinds of hold itself.
         hold: hold.filter(|hold| matches!(hold, Hold::Pause(_))).map(|hold| hold.to_string()),
         acts: acts(record.map(|record| record.acts.clone()).unwrap_or_default()),
+        strategy,
         is_direct,
         lease_seconds: of_lease.or(declared),
         shutdown: Duration::ZERO,

@@ -26,6 +26,8 @@ pub(crate) struct Group {
     pub(crate) hold: Option<String>,
     /// The acts on the Lease.
     pub(crate) acts: LeaseActs,
+    /// The strategy of the replicas.
+    pub(crate) strategy: Strategy,
     /// Whether the replicas elect among themselves.
     pub(crate) is_direct: bool,
     /// The lease duration; `None` for the default.
@@ -109,7 +111,7 @@ impl Group {
             ..candidate
         });
         let (session, timing) = (format!("session-of-{name}"), self.timing());
-        let strategy = Strategy::OldestEmulationVersion;
+        let strategy = &self.strategy;
         let config = elector::Config {
             identity: name.clone(),
             lease_name: self.lease.clone(),

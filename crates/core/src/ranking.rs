@@ -1,8 +1,8 @@
 //! Which of two candidates is better, and by which strategy. Every process gets the same answer.
 //!
 //! The order is strict and total, and written once: [`Contender`] has the list of its criteria. Excluded candidates come
-//! last, damped ones before them. Only priority and versions are *merits*: for them, a live holder is asked to hand over.
-//! The rest decides only between candidates for a free Lease.
+//! last, damped ones before them. Only the criteria of the strategy are *merits*: for them, a live holder is asked to
+//! hand over. The rest decides only between candidates for a free Lease.
 
 use std::cmp::Ordering;
 
@@ -23,6 +23,8 @@ pub struct Rank {
 pub struct Contender<'a> {
     /// Its parsed values.
     pub rank: &'a Rank,
+    /// The strategy of the Lease, which may be another one than the candidate asks for.
+    pub strategy: &'a Strategy,
     /// An administrator excludes it.
     pub is_excluded: bool,
     /// When it last lost the Lease, if it is damped. Among damped candidates the earliest loss comes first. By merit
@@ -49,6 +51,10 @@ pub enum Criterion {
     EmulationVersion,
     /// `spec.binaryVersion`, low first.
     BinaryVersion,
+    /// `spec.emulationVersion`, high first.
+    NewerEmulationVersion,
+    /// `spec.binaryVersion`, high first.
+    NewerBinaryVersion,
     /// An administrator transfers the Lease to one of them.
     Transfer,
     /// `metadata.creationTimestamp`, early first.
@@ -64,8 +70,8 @@ pub enum Criterion {
 pub enum Rule {
     /// There are no candidates.
     NoCandidates,
-    /// [`Strategy::OldestEmulationVersion`].
-    Ours,
+    /// One of [`Strategy::OURS`].
+    Ours(Strategy),
     /// A third party's strategy.
     ThirdParty(String),
     /// The candidates of the highest binary version ask for different strategies.
@@ -85,71 +91,95 @@ impl Rank {
     }
 
     /// Whether this candidate is better than the holder by merit, so that the holder must hand over.
-    pub fn is_better_than_holder(&self, holder: &Self) -> bool {
-        self.merit(holder) == Ordering::Less
+    pub fn is_better_than_holder(&self, holder: &Self, strategy: &Strategy) -> bool {
+        let (own, others) = (Contender::by_rank(self, strategy), Contender::by_rank(holder, strategy));
+        strategy.merits().iter().map(|merit| own.by(*merit, &others)).find(|order| order.is_ne())
+            == Some(Ordering::Less)
     }
 
     /// The order of candidates whom neither damping nor an administrator's act concerns. The better candidate is less.
-    pub fn order(&self, other: &Self) -> Ordering {
-        Contender::by_rank(self).order(&Contender::by_rank(other))
+    pub fn order(&self, other: &Self, strategy: &Strategy) -> Ordering {
+        Contender::by_rank(self, strategy).order(&Contender::by_rank(other, strategy))
     }
 
     /// The first criterion of [`order`](Self::order) in which the two differ; `None` if they do not differ.
-    pub fn criterion(&self, other: &Self) -> Option<Criterion> {
-        Contender::by_rank(self).criterion(&Contender::by_rank(other))
+    pub fn criterion(&self, other: &Self, strategy: &Strategy) -> Option<Criterion> {
+        Contender::by_rank(self, strategy).criterion(&Contender::by_rank(other, strategy))
     }
+}
 
-    /// The order by priority and versions alone.
-    pub fn merit(&self, other: &Self) -> Ordering {
-        let criteria = Contender::by_rank(self).criteria(&Contender::by_rank(other));
-        criteria
-            .into_iter()
-            .filter(|(criterion, _)| criterion.is_merit())
-            .fold(Ordering::Equal, |so_far, (_, next)| so_far.then(next))
+impl Strategy {
+    /// The criteria of this strategy, the strongest first. This list *is* the strategy. Under that of a third party,
+    /// nobody is elected, and lists show the candidates in the default order.
+    pub const fn merits(&self) -> &'static [Criterion] {
+        match self {
+            Self::OldestEmulationVersion | Self::ThirdParty(_) => {
+                &[Criterion::Priority, Criterion::EmulationVersion, Criterion::BinaryVersion]
+            }
+            Self::NewestEmulationVersion => {
+                &[Criterion::Priority, Criterion::NewerEmulationVersion, Criterion::NewerBinaryVersion]
+            }
+        }
     }
 }
 
 impl<'a> Contender<'a> {
     /// A candidate whom neither damping nor an administrator's act concerns.
-    pub const fn by_rank(rank: &'a Rank) -> Self {
-        Self { rank, is_excluded: false, last_loss: None, is_pinned: false, is_transfer_target: false }
+    pub const fn by_rank(rank: &'a Rank, strategy: &'a Strategy) -> Self {
+        Self { rank, strategy, is_excluded: false, last_loss: None, is_pinned: false, is_transfer_target: false }
     }
 
     /// The order of the candidates of one Lease. The better candidate is less.
     pub fn order(&self, other: &Self) -> Ordering {
-        self.criteria(other).into_iter().fold(Ordering::Equal, |so_far, (_, next)| so_far.then(next))
+        self.criteria().fold(Ordering::Equal, |so_far, criterion| so_far.then_with(|| self.by(criterion, other)))
     }
 
     /// The first criterion in which the two differ; `None` if they do not differ.
     pub fn criterion(&self, other: &Self) -> Option<Criterion> {
-        self.criteria(other).into_iter().find_map(|(criterion, order)| order.is_ne().then_some(criterion))
+        self.criteria().find(|criterion| self.by(*criterion, other).is_ne())
     }
 
-    /// The criteria, the strongest first, with the order of the two by each. This list *is* the order.
+    /// The criteria, the strongest first. This list *is* the order.
     ///
     /// Damping counts before the pin: a pinned candidate that takes up no grant would otherwise keep the Lease without a
     /// holder.
-    fn criteria(&self, other: &Self) -> [(Criterion, Ordering); 10] {
+    fn criteria(&self) -> impl Iterator<Item = Criterion> {
+        let before = [Criterion::Exclusion, Criterion::Damping, Criterion::Pin];
+        let after = [Criterion::Transfer, Criterion::CreationTime, Criterion::Name, Criterion::Kind];
+        before.into_iter().chain(self.strategy.merits().iter().copied()).chain(after)
+    }
+
+    /// The order of the two by one criterion.
+    fn by(&self, criterion: Criterion, other: &Self) -> Ordering {
         let (own, others) = (self.rank, other.rank);
-        [
-            (Criterion::Exclusion, self.is_excluded.cmp(&other.is_excluded)),
-            (Criterion::Damping, self.last_loss.cmp(&other.last_loss)),
-            (Criterion::Pin, other.is_pinned.cmp(&self.is_pinned)),
-            (Criterion::Priority, others.priority.cmp(&own.priority)),
-            (Criterion::EmulationVersion, own.emulation_version.cmp(&others.emulation_version)),
-            (Criterion::BinaryVersion, own.binary_version.cmp(&others.binary_version)),
-            (Criterion::Transfer, other.is_transfer_target.cmp(&self.is_transfer_target)),
-            (Criterion::CreationTime, own.creation_time.cmp(&others.creation_time)),
-            (Criterion::Name, own.key.name.cmp(&others.key.name)),
-            (Criterion::Kind, own.key.kind.cmp(&others.key.kind)),
-        ]
+        match criterion {
+            Criterion::Exclusion => self.is_excluded.cmp(&other.is_excluded),
+            Criterion::Damping => self.last_loss.cmp(&other.last_loss),
+            Criterion::Pin => other.is_pinned.cmp(&self.is_pinned),
+            Criterion::Priority => others.priority.cmp(&own.priority),
+            Criterion::EmulationVersion => own.emulation_version.cmp(&others.emulation_version),
+            Criterion::BinaryVersion => own.binary_version.cmp(&others.binary_version),
+            Criterion::NewerEmulationVersion => others.emulation_version.cmp(&own.emulation_version),
+            Criterion::NewerBinaryVersion => others.binary_version.cmp(&own.binary_version),
+            Criterion::Transfer => other.is_transfer_target.cmp(&self.is_transfer_target),
+            Criterion::CreationTime => own.creation_time.cmp(&others.creation_time),
+            Criterion::Name => own.key.name.cmp(&others.key.name),
+            Criterion::Kind => own.key.kind.cmp(&others.key.kind),
+        }
     }
 }
 
 impl Criterion {
     /// Whether a live holder must hand over to a candidate that is better by this criterion.
     pub const fn is_merit(self) -> bool {
-        matches!(self, Self::Priority | Self::EmulationVersion | Self::BinaryVersion)
+        matches!(
+            self,
+            Self::Priority
+                | Self::EmulationVersion
+                | Self::BinaryVersion
+                | Self::NewerEmulationVersion
+                | Self::NewerBinaryVersion
+        )
     }
 }
 
@@ -166,37 +196,37 @@ impl Rule {
                     highest = Some(version);
                     rule = Self::by(strategy);
                 }
-                Ordering::Equal => {
-                    let agrees = match (&rule, strategy) {
-                        (Self::Ours, Strategy::OldestEmulationVersion) => true,
-                        (Self::ThirdParty(name), Strategy::ThirdParty(other)) => name == other,
-                        _ => false,
-                    };
-                    if !agrees {
-                        rule = Self::Disagreement;
-                    }
-                }
+                Ordering::Equal if rule == Self::by(strategy) => {}
+                Ordering::Equal => rule = Self::Disagreement,
             }
         }
         rule
     }
 
+    /// The strategy by which the candidates are ordered.
+    pub const fn strategy(&self) -> &Strategy {
+        match self {
+            Self::Ours(strategy) => strategy,
+            Self::NoCandidates | Self::ThirdParty(_) | Self::Disagreement => &Strategy::OldestEmulationVersion,
+        }
+    }
+
     /// Checks whether a candidate may be elected by this rule.
     ///
     /// # Errors
-    /// [`Strategy::OldestEmulationVersion`] needs the emulation version of every candidate, even of one that asks for
-    /// another strategy. Returns [`Inadmissible::EmulationVersionMissing`] if it is missing.
+    /// A strategy of ours needs the emulation version of every candidate, even of one that asks for another strategy.
+    /// Returns [`Inadmissible::EmulationVersionMissing`] if it is missing.
     pub fn admits(&self, standing: &Standing) -> Result<(), Inadmissible> {
         match (self, &standing.emulation_version) {
-            (Self::Ours, None) => Err(Inadmissible::EmulationVersionMissing),
+            (Self::Ours(strategy), None) => Err(Inadmissible::EmulationVersionMissing(strategy.clone())),
             _ => Ok(()),
         }
     }
 
     fn by(strategy: &Strategy) -> Self {
         match strategy {
-            Strategy::OldestEmulationVersion => Self::Ours,
             Strategy::ThirdParty(name) => Self::ThirdParty(name.clone()),
+            ours => Self::Ours(ours.clone()),
         }
     }
 }
@@ -220,6 +250,8 @@ mod tests {
         Rank::new(&standing, &record)
     }
 
+    const OLDEST: Strategy = Strategy::OldestEmulationVersion;
+
     #[test]
     fn each_criterion_yields_to_those_before_it() {
         let ordered = [
@@ -231,15 +263,37 @@ mod tests {
         ];
         for pair in ordered.windows(2) {
             let [(better, criterion), (worse, _)] = pair else { unreachable!() };
-            assert_eq!(better.order(worse), Ordering::Less);
-            assert_eq!(better.criterion(worse), Some(*criterion));
-            assert_eq!(better.is_better_than_holder(worse), criterion.is_merit());
+            assert_eq!(better.order(worse, &OLDEST), Ordering::Less);
+            assert_eq!(better.criterion(worse, &OLDEST), Some(*criterion));
+            assert_eq!(better.is_better_than_holder(worse, &OLDEST), criterion.is_merit());
         }
         let last = &ordered[4].0;
-        assert_eq!(last.criterion(&rank("b", 0, 2, 3, 2)), Some(Criterion::Name));
+        assert_eq!(last.criterion(&rank("b", 0, 2, 3, 2), &OLDEST), Some(Criterion::Name));
         let native = Rank { key: CandidateKey::native("a"), ..last.clone() };
-        assert_eq!((last.order(&native), last.criterion(&native)), (Ordering::Less, Some(Criterion::Kind)));
-        assert_eq!(last.criterion(last), None);
+        assert_eq!(
+            (last.order(&native, &OLDEST), last.criterion(&native, &OLDEST)),
+            (Ordering::Less, Some(Criterion::Kind))
+        );
+        assert_eq!(last.criterion(last, &OLDEST), None);
+    }
+
+    #[test]
+    fn under_the_newest_emulation_version_only_the_versions_are_reversed() {
+        let newest = Strategy::NewestEmulationVersion;
+        for (better, worse, criterion) in [
+            (rank("z", 1, 1, 1, 9), rank("a", 0, 9, 9, 1), Criterion::Priority),
+            (rank("z", 0, 2, 2, 9), rank("a", 0, 1, 9, 1), Criterion::NewerEmulationVersion),
+            (rank("z", 0, 2, 3, 9), rank("a", 0, 2, 2, 1), Criterion::NewerBinaryVersion),
+            (rank("z", 0, 2, 3, 1), rank("a", 0, 2, 3, 9), Criterion::CreationTime),
+        ] {
+            assert_eq!(better.criterion(&worse, &newest), Some(criterion));
+            assert_eq!(
+                (better.order(&worse, &newest), worse.order(&better, &newest)),
+                (Ordering::Less, Ordering::Greater)
+            );
+            assert_eq!(better.is_better_than_holder(&worse, &newest), criterion.is_merit());
+            assert!(!worse.is_better_than_holder(&better, &newest));
+        }
     }
 
     #[test]
@@ -253,22 +307,25 @@ mod tests {
         };
         assert_eq!(Rule::by(&theirs).admits(&standing), Ok(()));
         assert_eq!(Rule::Disagreement.admits(&standing), Ok(()));
-        assert_eq!(Rule::Ours.admits(&standing), Err(Inadmissible::EmulationVersionMissing));
+        assert_eq!(Rule::Ours(OLDEST).admits(&standing), Err(Inadmissible::EmulationVersionMissing(OLDEST)));
         standing.emulation_version = Some(Version::new(1, 1, 0));
-        assert_eq!(Rule::Ours.admits(&standing), Ok(()));
+        assert_eq!(Rule::Ours(OLDEST).admits(&standing), Ok(()));
     }
 
     #[test]
     fn the_strategy_is_that_of_the_highest_binary_version() {
         let (old, new) = (Version::new(1, 1, 0), Version::new(1, 2, 0));
         let (ours, theirs) = (Strategy::OldestEmulationVersion, Strategy::ThirdParty("x.io/Y".to_owned()));
-        assert_eq!(Rule::of([(&old, &theirs), (&new, &ours)]), Rule::Ours);
+        assert_eq!(Rule::of([(&old, &theirs), (&new, &ours)]), Rule::Ours(OLDEST));
         assert_eq!(Rule::of([(&new, &theirs), (&old, &ours)]), Rule::ThirdParty("x.io/Y".to_owned()));
         assert_eq!(Rule::of([(&new, &theirs), (&new, &ours), (&new, &theirs)]), Rule::Disagreement);
         assert_eq!(Rule::of([(&new, &theirs), (&new, &theirs)]), Rule::ThirdParty("x.io/Y".to_owned()));
         let others = Strategy::ThirdParty("x.io/Z".to_owned());
         assert_eq!(Rule::of([(&new, &theirs), (&new, &others)]), Rule::Disagreement);
-        assert_eq!(Rule::of([(&old, &theirs), (&old, &ours), (&new, &ours)]), Rule::Ours);
+        assert_eq!(Rule::of([(&old, &theirs), (&old, &ours), (&new, &ours)]), Rule::Ours(OLDEST));
+        let newest = Strategy::NewestEmulationVersion;
+        assert_eq!(Rule::of([(&new, &newest), (&old, &ours)]), Rule::Ours(newest.clone()));
+        assert_eq!(Rule::of([(&new, &newest), (&new, &ours)]), Rule::Disagreement);
         assert_eq!(Rule::of([]), Rule::NoCandidates);
     }
 }

@@ -50,14 +50,14 @@ proptest! {
             .iter()
             .filter_map(|record| record.standing().ok().map(|standing| Rank::new(&standing, record)))
             .collect();
-        for a in &ranks {
+        for (a, strategy) in ranks.iter().flat_map(|a| hustings_core::model::Strategy::OURS.map(|strategy| (a, strategy))) {
             for b in &ranks {
-                prop_assert_eq!(a.order(b), b.order(a).reverse());
-                prop_assert_eq!(a.order(b) == Ordering::Equal, a == b);
-                prop_assert_eq!(a.criterion(b).is_none(), a == b);
-                prop_assert!(!a.is_better_than_holder(b) || a.order(b) == Ordering::Less);
+                prop_assert_eq!(a.order(b, &strategy), b.order(a, &strategy).reverse());
+                prop_assert_eq!(a.order(b, &strategy) == Ordering::Equal, a == b);
+                prop_assert_eq!(a.criterion(b, &strategy).is_none(), a == b);
+                prop_assert!(!a.is_better_than_holder(b, &strategy) || a.order(b, &strategy) == Ordering::Less);
                 for c in &ranks {
-                    prop_assert!(!(a.order(b) == Ordering::Less && b.order(c) == Ordering::Less) || a.order(c) == Ordering::Less);
+                    prop_assert!(!(a.order(b, &strategy) == Ordering::Less && b.order(c, &strategy) == Ordering::Less) || a.order(c, &strategy) == Ordering::Less);
                 }
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hustings_core::elector::{Draw, Durations, InvalidTiming, LONGEST_LEASE_SECONDS, Timing};
 use hustings_core::model::{
-    CandidateRecord, LeaseRecord, Moment, Observed, SessionMark, SessionStamp, WireTime, drift_allowance,
+    CandidateRecord, LeaseRecord, Moment, Observed, SessionMark, SessionStamp, Strategy, WireTime, drift_allowance,
 };
 use hustings_core::ranking::Rank;
 
@@ -103,15 +103,19 @@ fn the_order_of_candidates_is_total_and_transitive_and_merit_agrees_with_it() {
         }
     }
     assert!(ranks.len() >= 40, "only {} are admissible", ranks.len());
-    for a in &ranks {
+    for (a, strategy) in ranks.iter().flat_map(|a| Strategy::OURS.map(|strategy| (a, strategy))) {
         for b in &ranks {
-            let order = a.order(b);
-            assert_eq!(order, b.order(a).reverse());
-            assert!(!a.is_better_than_holder(b) || order == Ordering::Less);
+            let order = a.order(b, &strategy);
+            assert_eq!(order, b.order(a, &strategy).reverse());
+            assert!(!a.is_better_than_holder(b, &strategy) || order == Ordering::Less);
             for c in &ranks {
-                assert!(order != Ordering::Less || b.order(c) == Ordering::Greater || a.order(c) == Ordering::Less);
-                let deposes = a.is_better_than_holder(b) && b.is_better_than_holder(c);
-                assert!(!deposes || a.is_better_than_holder(c));
+                assert!(
+                    order != Ordering::Less
+                        || b.order(c, &strategy) == Ordering::Greater
+                        || a.order(c, &strategy) == Ordering::Less
+                );
+                let deposes = a.is_better_than_holder(b, &strategy) && b.is_better_than_holder(c, &strategy);
+                assert!(!deposes || a.is_better_than_holder(c, &strategy));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bolero::{TypeGenerator, check};
 use hustings_client::api::{ReadCandidate, ReadLease, lease_patch};
 use hustings_core::election::{Action, Config, Election, Observation, Source};
-use hustings_core::model::{CandidateKey, LeaseStage, LeaseWrite, Moment, Now, Purpose, Set, WireTime};
+use hustings_core::model::{CandidateKey, LeaseStage, LeaseWrite, Moment, Now, Purpose, Set, Strategy, WireTime};
 use hustings_core::ranking::Rank;
 use hustings_fuzz::{CANDIDATE_FIELDS, LEASE_FIELDS, Odd, object};
 use serde_json::Value;
@@ -58,10 +58,12 @@ fn candidates_of_any_content_have_one_order() {
             record.standing().ok().map(|standing| Rank::new(&standing, &record))
         };
         let [Some(a), Some(b), Some(c)] = [0, 1, 2].map(read) else { return };
-        assert_eq!(a.order(&b), b.order(&a).reverse());
-        assert!(a.order(&b).is_ne(), "their names differ");
-        assert!(a.order(&b).is_ge() || b.order(&c).is_ge() || a.order(&c).is_lt());
-        assert!(!(a.is_better_than_holder(&b) && b.is_better_than_holder(&a)));
+        for strategy in Strategy::OURS {
+            assert_eq!(a.order(&b, &strategy), b.order(&a, &strategy).reverse());
+            assert!(a.order(&b, &strategy).is_ne(), "their names differ");
+            assert!(a.order(&b, &strategy).is_ge() || b.order(&c, &strategy).is_ge() || a.order(&c, &strategy).is_lt());
+            assert!(!(a.is_better_than_holder(&b, &strategy) && b.is_better_than_holder(&a, &strategy)));
+        }
     });
 }
 

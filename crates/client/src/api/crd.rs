@@ -43,9 +43,10 @@ use super::timestamp::MicroTime;
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new(
-        "has(self.emulationVersion) || (has(self.strategy) && self.strategy != 'OldestEmulationVersion')",
+        "has(self.emulationVersion) || (has(self.strategy) && !(self.strategy in ['OldestEmulationVersion', \
+         'hustings.io/NewestEmulationVersion']))",
     )
-    .message("emulationVersion is required by the strategy OldestEmulationVersion")
+    .message("emulationVersion is required by the strategies OldestEmulationVersion and hustings.io/NewestEmulationVersion")
     .reason(Reason::FieldValueRequired)
     .field_path(".emulationVersion"),
     validation = Rule::new(
@@ -68,15 +69,15 @@ pub struct LeaseCandidateSpec {
     pub lease_name: String,
     /// binaryVersion is the semantic version of the running program, such as 1.31.4. A leading "v" and missing minor and
     /// patch parts are allowed (v1.31). Comparisons ignore build metadata (+...). Among candidates of one emulation
-    /// version, the one with the lowest binaryVersion is elected.
+    /// version, the one with the lowest binaryVersion is elected; by hustings.io/NewestEmulationVersion, the highest.
     #[schemars(length(min = 1, max = 256))]
     #[x_kube(
         validation = Rule::new("isSemver(self, true)").message("binaryVersion must be a semantic version such as 1.31.0")
     )]
     pub binary_version: String,
     /// emulationVersion is the version whose behaviour the program emulates, such as 1.30.0. It has the form of
-    /// binaryVersion and must not be above it. The strategy OldestEmulationVersion requires it, and elects the candidate
-    /// with the lowest.
+    /// binaryVersion and must not be above it. Hustings' own strategies require it: OldestEmulationVersion elects the
+    /// candidate with the lowest, hustings.io/NewestEmulationVersion the one with the highest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 256))]
     #[x_kube(
@@ -84,8 +85,8 @@ pub struct LeaseCandidateSpec {
             .message("emulationVersion must be a semantic version such as 1.31.0")
     )]
     pub emulation_version: Option<String>,
-    /// strategy is the rule that ranks the candidates of a Lease. It is OldestEmulationVersion (the default), or the
-    /// qualified name (domain/Name) of a strategy that a third party's controller carries out. The candidates of the
+    /// strategy is the rule that ranks the candidates of a Lease. It is OldestEmulationVersion (the default),
+    /// hustings.io/NewestEmulationVersion, or the qualified name (domain/Name) of a strategy that a third party's controller carries out. The candidates of the
     /// highest binaryVersion determine the strategy of the Lease. If they disagree, none is elected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 317), extend("default" = "OldestEmulationVersion"))]

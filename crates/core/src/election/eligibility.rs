@@ -80,7 +80,7 @@ impl Terms {
         );
         let hold = match (lease.and_then(|lease| lease.pause(now.wall)), &rule) {
             (Some(pause), _) => Some(pause),
-            (_, Rule::NoCandidates | Rule::Ours) => None,
+            (_, Rule::NoCandidates | Rule::Ours(_)) => None,
             (_, Rule::ThirdParty(strategy)) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
             (_, Rule::Disagreement) => Some(Hold::Disagreement),
         };
@@ -152,10 +152,10 @@ impl Terms {
         if self.is_pinned(holder) {
             return Some(Ineligible::HolderPinned);
         }
-        if claim.rank.is_better_than_holder(rank) {
+        if claim.rank.is_better_than_holder(rank, self.rule.strategy()) {
             return None;
         }
-        match rank.criterion(&claim.rank).filter(|criterion| criterion.is_merit()) {
+        match rank.criterion(&claim.rank, self.rule.strategy()).filter(|criterion| criterion.is_merit()) {
             Some(merit) => Some(Ineligible::Outranked(merit)),
             None => (!self.may_follow_equal(&member.key)).then_some(Ineligible::Tie),
         }
@@ -186,8 +186,9 @@ impl Terms {
     }
 
     /// An admissible candidate, as the order of all candidates compares it.
-    pub(super) fn contender<'m>(&self, (member, claim): (&Member, &'m Claim)) -> Contender<'m> {
+    pub(super) fn contender<'m>(&'m self, (member, claim): (&Member, &'m Claim)) -> Contender<'m> {
         Contender {
+            strategy: self.rule.strategy(),
             rank: &claim.rank,
             is_excluded: self.is_excluded(member),
             last_loss: self.last_loss(member),
@@ -248,7 +249,10 @@ impl<'m> Candidates<'m> {
         } else if self.terms.is_pinned(electee) {
             Criterion::Pin
         } else {
-            let merit = claim.rank.criterion(&held_claim.rank).filter(|criterion| criterion.is_merit());
+            let merit = claim
+                .rank
+                .criterion(&held_claim.rank, self.terms.rule.strategy())
+                .filter(|criterion| criterion.is_merit());
             merit.unwrap_or(Criterion::Transfer)
         })
     }

@@ -189,8 +189,8 @@ impl fmt::Display for Inadmissible {
         match self {
             Self::BinaryVersion(invalid) => write!(f, "binaryVersion {invalid}."),
             Self::EmulationVersion(invalid) => write!(f, "emulationVersion {invalid}."),
-            Self::EmulationVersionMissing => {
-                f.write_str("The strategy OldestEmulationVersion needs an emulationVersion: set one such as 1.31.0.")
+            Self::EmulationVersionMissing(strategy) => {
+                write!(f, "The strategy {} needs an emulationVersion: set one such as 1.31.0.", strategy.as_str())
             }
             Self::EmulationAboveBinary { emulation, binary } => {
                 write!(f, "emulationVersion {emulation} is above binaryVersion {binary}: ")?;
@@ -234,6 +234,8 @@ const fn advantage(criterion: Criterion) -> &'static str {
         Criterion::Priority => "a higher priority",
         Criterion::EmulationVersion => "an older emulation version",
         Criterion::BinaryVersion => "an older binary version",
+        Criterion::NewerEmulationVersion => "a newer emulation version",
+        Criterion::NewerBinaryVersion => "a newer binary version",
         Criterion::CreationTime => "existed for longer",
         Criterion::Name => "an earlier name",
         Criterion::Kind => "an earlier kind",
@@ -244,7 +246,7 @@ const fn refused(inadmissible: &Inadmissible) -> &'static str {
     match inadmissible {
         Inadmissible::BinaryVersion(_) => "InvalidBinaryVersion",
         Inadmissible::EmulationVersion(_) => "InvalidEmulationVersion",
-        Inadmissible::EmulationVersionMissing => "EmulationVersionMissing",
+        Inadmissible::EmulationVersionMissing(_) => "EmulationVersionMissing",
         Inadmissible::EmulationAboveBinary { .. } => "EmulationAboveBinary",
         Inadmissible::Strategy(_) => "InvalidStrategy",
         Inadmissible::Priority(_) => "NegativePriority",

@@ -10,7 +10,7 @@ use super::eligibility::Candidates;
 use super::ineffective::Part;
 use super::losses::HoldingPeriod;
 use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
-use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Presence, Strategy};
+use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Presence};
 
 impl Election {
     /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
@@ -70,7 +70,7 @@ impl Election {
             }
             (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
                 self.improve(candidates, holder, builder);
-                self.name_strategy(Strategy::OldestEmulationVersion.as_str(), builder);
+                self.name_strategy(candidates.terms.rule.strategy().as_str(), builder);
             }
             (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, candidates, builder),
             _ => self.ballot = None,

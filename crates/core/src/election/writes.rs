@@ -18,6 +18,7 @@ pub(super) fn grant(
     (record, history): (&LeaseRecord, &History),
     electee: &CandidateKey,
     (why, freed): (Choice, Option<Ending>),
+    strategy: &Strategy,
     now: Now,
     config: &Config,
 ) -> (LeaseWrite, Event) {
@@ -37,7 +38,7 @@ pub(super) fn grant(
         session: if is_native { Set::Remove } else { Set::To(SessionMark::Open) },
         preferred_holder: Set::Remove,
         leaving: Set::remove_if(record.leaving),
-        strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
+        strategy: Set::To(strategy.as_str().to_owned()),
         hold: Set::Remove,
         hold_until: Set::remove_if(record.acts.hold_until.is_some()),
         transfer: Set::remove_if(record.acts.transfer.is_some()),
@@ -55,12 +56,13 @@ pub(super) fn prefer(
     holder: &Arc<str>,
     electee: &CandidateKey,
     criterion: Option<Criterion>,
+    strategy: &Strategy,
 ) -> (LeaseWrite, Event) {
     let asked_by = record.acts.asked_by.clone();
     let event = Event::Preferred { holder: Arc::clone(holder), candidate: electee.clone(), criterion, asked_by };
     let write = LeaseWrite {
         transfer: Set::remove_if(record.acts.transfer.is_some()),
-        strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
+        strategy: Set::To(strategy.as_str().to_owned()),
         reason: Set::To(event.to_string()),
         history: Set::To(record.history_with_request(history, Some(cause_of(criterion)))),
         ..request(record, electee)
@@ -163,6 +165,8 @@ mod tests {
     use crate::election::TransferRefusal;
     use crate::model::{Annotation, Evidence, Moment, Transfer};
 
+    const OLDEST: Strategy = Strategy::OldestEmulationVersion;
+
     fn record() -> LeaseRecord {
         LeaseRecord {
             holder: Some("a".to_owned()),
@@ -181,8 +185,14 @@ mod tests {
         record.acts.hold_until = Some(Annotation::Malformed("noon".to_owned()));
         record.renew_time = Some(WireTime::from_micros(100));
         record.transitions = i32::MAX.cast_unsigned();
-        let (write, event) =
-            grant((&record, &known), &CandidateKey::hustings("c"), (Choice::Only, None), now, &Config::default());
+        let (write, event) = grant(
+            (&record, &known),
+            &CandidateKey::hustings("c"),
+            (Choice::Only, None),
+            &OLDEST,
+            now,
+            &Config::default(),
+        );
         assert_eq!((write.acquire_time, write.transitions), (Set::To(now.wall), Set::To(record.transitions)));
         assert_eq!((write.preferred_holder, write.leaving), (Set::Remove, Set::Remove));
         assert_eq!((write.hold_until, write.transfer), (Set::Remove, Set::Keep));
@@ -193,7 +203,7 @@ mod tests {
     #[test]
     fn a_request_to_hand_over_records_the_strategy_and_the_reason() {
         let known = History::default();
-        let (write, event) = prefer((&record(), &known), &"a".into(), &CandidateKey::hustings("c"), None);
+        let (write, event) = prefer((&record(), &known), &"a".into(), &CandidateKey::hustings("c"), None, &OLDEST);
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
         assert_eq!(write.reason, Set::To(event.to_string()));
     }
@@ -206,7 +216,7 @@ mod tests {
         let ending = |record: &LeaseRecord, freed| {
             let known = History::new();
             let electee = CandidateKey::hustings("c");
-            let (write, _) = grant((record, &known), &electee, (Choice::Only, freed), now, &Config::default());
+            let (write, _) = grant((record, &known), &electee, (Choice::Only, freed), &OLDEST, now, &Config::default());
             let Set::To(history) = write.history else { panic!("a grant sets the history") };
             history.as_str().to_owned()
         };
@@ -234,7 +244,8 @@ mod tests {
             (Some(Criterion::Priority), Cause::BetterCandidate),
         ] {
             let record = LeaseRecord { acquire_time: Some(WireTime::from_micros(0)), ..record() };
-            let (write, _) = prefer((&record, &History::new()), &"a".into(), &CandidateKey::hustings("c"), criterion);
+            let (write, _) =
+                prefer((&record, &History::new()), &"a".into(), &CandidateKey::hustings("c"), criterion, &OLDEST);
             let asked = write.applied_to(&record, 9);
             assert_eq!(asked.running_term().unwrap().request, Some(cause));
             let withdrawn = unprefer(&asked, &asked.history, Some(&withdrawn())).applied_to(&asked, 10);

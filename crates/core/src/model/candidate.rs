@@ -3,7 +3,10 @@
 use super::{CandidateActs, CandidateKey, CandidateKind, InvalidVersion, Unparsed, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
-const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
+const OLDEST: &str = "OldestEmulationVersion";
+
+/// Plain names are Kubernetes', so this one is qualified.
+const NEWEST: &str = "hustings.io/NewestEmulationVersion";
 
 /// One version of a LeaseCandidate as read, not validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -151,10 +154,13 @@ pub enum CandidateState {
 }
 
 /// How candidates are ordered.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
-    /// The lowest emulation version first: the strategy of Hustings, and the default.
+    /// The lowest emulation version first: the default.
+    #[default]
     OldestEmulationVersion,
+    /// The highest emulation version first.
+    NewestEmulationVersion,
     /// A third party's strategy, `domain/Name`. Hustings elects no candidate under it.
     ThirdParty(String),
 }
@@ -179,8 +185,8 @@ pub enum Inadmissible {
     BinaryVersion(InvalidVersion),
     /// `emulationVersion` is not a version.
     EmulationVersion(InvalidVersion),
-    /// The strategy needs an emulation version.
-    EmulationVersionMissing,
+    /// This strategy needs an emulation version.
+    EmulationVersionMissing(Strategy),
     /// The emulation version is above the binary version: a component cannot emulate a version that it does not know.
     EmulationAboveBinary {
         /// The emulation version.
@@ -188,7 +194,7 @@ pub enum Inadmissible {
         /// The binary version.
         binary: Version,
     },
-    /// The strategy is neither `OldestEmulationVersion` nor a qualified name.
+    /// The strategy is neither one of [`Strategy::OURS`] nor a qualified name.
     Strategy(String),
     /// `priority` is negative.
     Priority(i32),
@@ -227,7 +233,7 @@ impl CandidateRecord {
         };
         let strategy = Strategy::read(self.strategy.as_deref())?;
         match &emulation_version {
-            None if strategy == Strategy::OldestEmulationVersion => return Err(Inadmissible::EmulationVersionMissing),
+            None if strategy.needs_emulation_version() => return Err(Inadmissible::EmulationVersionMissing(strategy)),
             Some(emulation) if *emulation > binary_version => {
                 return Err(Inadmissible::EmulationAboveBinary {
                     emulation: emulation.clone(),
@@ -242,13 +248,22 @@ impl CandidateRecord {
 }
 
 impl Strategy {
+    /// The strategies by which Hustings elects.
+    pub const OURS: [Self; 2] = [Self::OldestEmulationVersion, Self::NewestEmulationVersion];
+
+    /// Whether each candidate must have an emulation version.
+    pub const fn needs_emulation_version(&self) -> bool {
+        !matches!(self, Self::ThirdParty(_))
+    }
+
     /// Parses `spec.strategy`. An absent or empty text means the default.
     ///
     /// # Errors
     /// Fails if the text is neither `OldestEmulationVersion` nor of the form `domain/Name`.
     pub fn read(text: Option<&str>) -> Result<Self, Inadmissible> {
         match text {
-            None | Some("" | OLDEST_EMULATION_VERSION) => Ok(Self::OldestEmulationVersion),
+            None | Some("" | OLDEST) => Ok(Self::OldestEmulationVersion),
+            Some(NEWEST) => Ok(Self::NewestEmulationVersion),
             Some(text) => match text.split_once('/') {
                 Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => {
                     Ok(Self::ThirdParty(text.to_owned()))
@@ -261,7 +276,8 @@ impl Strategy {
     /// The strategy as objects spell it.
     pub fn as_str(&self) -> &str {
         match self {
-            Self::OldestEmulationVersion => OLDEST_EMULATION_VERSION,
+            Self::OldestEmulationVersion => OLDEST,
+            Self::NewestEmulationVersion => NEWEST,
             Self::ThirdParty(name) => name,
         }
     }
@@ -313,7 +329,15 @@ mod tests {
         let invalid = |text: &str| text.parse::<Version>().unwrap_err();
         assert_eq!(refused(candidate("one", None, None, 0)), Inadmissible::BinaryVersion(invalid("one")));
         assert_eq!(refused(candidate("1.2", Some("x"), None, 0)), Inadmissible::EmulationVersion(invalid("x")));
-        assert_eq!(refused(candidate("1.2", None, None, 0)), Inadmissible::EmulationVersionMissing);
+        for (text, strategy) in
+            [(None, Strategy::OldestEmulationVersion), (Some(NEWEST), Strategy::NewestEmulationVersion)]
+        {
+            assert_eq!(
+                refused(candidate("1.2", None, text, 0)),
+                Inadmissible::EmulationVersionMissing(strategy.clone())
+            );
+            assert_eq!(candidate("1.2", Some("1.1"), text, 0).standing().unwrap().strategy, strategy);
+        }
         assert_eq!(
             refused(candidate("1.2", Some("1.3"), None, 0)),
             Inadmissible::EmulationAboveBinary { emulation: Version::new(1, 3, 0), binary: Version::new(1, 2, 0) }

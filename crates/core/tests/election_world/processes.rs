@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hustings_core::model::{
     CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, NativeFields, SessionMark, SessionStamp,
-    WireTime,
+    Strategy, WireTime,
 };
 use hustings_core::ranking::Rank;
 use hustings_lab::client_go::Stands;
@@ -238,8 +238,10 @@ impl World {
         let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
         let leading = self.store.candidates().find(|record| self.is_leading(&record.name));
         let Some(holder) = leading.and_then(rank) else { return Vec::new() };
+        let strategy = self.lease().and_then(|lease| Strategy::read(lease.strategy.as_deref()).ok());
+        let strategy = strategy.unwrap_or(Strategy::OldestEmulationVersion);
         let live = self.store.candidates().filter(|record| self.is_live(record));
-        live.filter(|record| rank(record).is_some_and(|rank| rank.is_better_than_holder(&holder)))
+        live.filter(|record| rank(record).is_some_and(|rank| rank.is_better_than_holder(&holder, &strategy)))
             .map(|record| record.name.clone())
             .collect()
     }

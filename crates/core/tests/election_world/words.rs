@@ -16,9 +16,13 @@ where
     word(case, key).map(|value| value.parse().map_err(text)).transpose()
 }
 
-/// The strategy with this name. A name other than Hustings' own means `example.com/NAME`.
+/// The strategy with this name. A name other than those of Hustings means `example.com/NAME`.
 pub(crate) fn strategy(name: &str) -> String {
-    if name == "OldestEmulationVersion" { name.to_owned() } else { format!("example.com/{name}") }
+    match name {
+        "OldestEmulationVersion" => name.to_owned(),
+        "NewestEmulationVersion" => format!("hustings.io/{name}"),
+        _ => format!("example.com/{name}"),
+    }
 }
 
 /// The one argument that has no value.

@@ -72,8 +72,8 @@ fn check_rules(spec: &Value, former: Option<&Value>) -> Result<(), Refusal> {
     let strategy = Strategy::read(text("strategy")).map_err(|_| Refusal::invalid("strategy is no qualified name"))?;
     let (binary, emulation) = (version("binaryVersion")?, version("emulationVersion")?);
     match (binary, emulation) {
-        (_, None) if strategy == Strategy::OldestEmulationVersion => {
-            Err(Refusal::invalid("emulationVersion is required by the strategy OldestEmulationVersion"))
+        (_, None) if strategy.needs_emulation_version() => {
+            Err(Refusal::invalid("emulationVersion is required by this strategy"))
         }
         (Some(binary), Some(emulation)) if emulation > binary => {
             Err(Refusal::invalid("emulationVersion must not be above binaryVersion"))

@@ -94,10 +94,10 @@ impl Coordinated {
         Self { binary_version, emulation_version: None, strategy: None, priority: None, fallback: true }
     }
 
-    /// The emulation version. Under `OldestEmulationVersion` it defaults to the binary version.
+    /// The emulation version. Under a strategy of Hustings it defaults to the binary version.
     pub(super) fn emulation_version(&self) -> Option<String> {
         let strategy = Strategy::read(self.strategy.as_deref());
-        let is_required = matches!(strategy, Ok(Strategy::OldestEmulationVersion));
+        let is_required = strategy.is_ok_and(|strategy| strategy.needs_emulation_version());
         self.emulation_version.clone().or_else(|| is_required.then(|| self.binary_version.clone()))
     }
 }

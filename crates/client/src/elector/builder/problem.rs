@@ -78,7 +78,9 @@ pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<SettingProble
         }
         Inadmissible::Priority(priority) => format!("priority {priority} is negative: use 0 or more"),
         // The emulation version defaults to the binary version, and only an election knows the other candidates.
-        Inadmissible::EmulationVersionMissing | Inadmissible::Namesake | Inadmissible::RenewTimeMissing => return None,
+        Inadmissible::EmulationVersionMissing(_) | Inadmissible::Namesake | Inadmissible::RenewTimeMissing => {
+            return None;
+        }
     };
     Some(SettingProblem::Candidate(message))
 }

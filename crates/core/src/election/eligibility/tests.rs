@@ -19,7 +19,11 @@ fn member(name: &str, emulation: Option<&str>, losses: usize) -> Member {
 }
 
 fn terms(hold: Option<Hold>) -> Terms {
-    Terms { rule: Rule::Ours, hold, ..Terms::new(None, std::iter::empty(), NOW) }
+    Terms {
+        rule: Rule::Ours(crate::model::Strategy::OldestEmulationVersion),
+        hold,
+        ..Terms::new(None, std::iter::empty(), NOW)
+    }
 }
 
 fn taken(holder: &Member) -> Seat {
@@ -32,7 +36,8 @@ fn each_reason_against_a_candidate_is_named() {
     let vacant = Seat::Vacant { holder: None };
     let check = |member: &Member, seat: &Seat| terms(None).eligibility(member, seat);
     let ineligible = Eligibility::Ineligible;
-    let inadmissible = Ineligible::Inadmissible(Inadmissible::EmulationVersionMissing);
+    let inadmissible =
+        Ineligible::Inadmissible(Inadmissible::EmulationVersionMissing(crate::model::Strategy::OldestEmulationVersion));
     assert_eq!(check(&member("a", None, 0), &vacant), ineligible(inadmissible));
     let a = member("a", Some("1.5"), 0);
     assert_eq!(check(&a, &vacant), Eligibility::Eligible);

@@ -23,7 +23,10 @@ fn a_candidate_better_than_the_holder_is_pinged_unless_an_even_better_one_is_pre
         preferred: Some(CandidateKey::hustings("b")),
         taken_up: true,
     };
-    let terms = Terms { rule: Rule::Ours, ..Terms::new(None, std::iter::empty(), NOW) };
+    let terms = Terms {
+        rule: Rule::Ours(crate::model::Strategy::OldestEmulationVersion),
+        ..Terms::new(None, std::iter::empty(), NOW)
+    };
     let rank = holder.claim.clone().unwrap().rank;
     let config = Config::default();
     let context = LeaseContext {

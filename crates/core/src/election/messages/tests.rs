@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::election::{AdminAct, Event, LeaseVerdict, NoEffect, Timer, TransferRefusal, Write};
 use crate::model::{
-    CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Moment, Pin, Transfer, Unheld, Version, WireTime,
+    CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Moment, Pin, Strategy, Transfer, Unheld, Version, WireTime,
 };
 
 fn invalid(text: &str) -> InvalidVersion {
@@ -206,7 +206,7 @@ fn the_words_of_reasons_are_these() {
     for (inadmissible, word) in [
         (Inadmissible::BinaryVersion(invalid("x")), "InvalidBinaryVersion"),
         (Inadmissible::EmulationVersion(invalid("x")), "InvalidEmulationVersion"),
-        (Inadmissible::EmulationVersionMissing, "EmulationVersionMissing"),
+        (Inadmissible::EmulationVersionMissing(Strategy::OldestEmulationVersion), "EmulationVersionMissing"),
         (Inadmissible::Strategy(text()), "InvalidStrategy"),
         (Inadmissible::Priority(-1), "NegativePriority"),
         (Inadmissible::Namesake, "NameTaken"),

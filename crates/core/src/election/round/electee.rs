@@ -8,7 +8,7 @@ use crate::election::eligibility::{Candidates, Seat, Terms};
 use crate::election::member::Member;
 use crate::election::state::HandOverRequest;
 use crate::election::{Action, Election, Event, Timer, TransferRefusal, writes};
-use crate::model::{CandidateKey, CandidateKind, Moment, Strategy, Transfer};
+use crate::model::{CandidateKey, CandidateKind, Moment, Transfer};
 use crate::ranking::Criterion;
 
 impl Election {
@@ -53,7 +53,8 @@ impl Election {
             Some(observed) => {
                 let lease = (observed.record(), self.lease.view.history());
                 let why = (candidates.choice(&electee), self.known_end());
-                let (write, event) = writes::grant(lease, &electee, why, builder.now, &self.config);
+                let (write, event) =
+                    writes::grant(lease, &electee, why, candidates.terms.rule.strategy(), builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
                 if builder.writes_lease() {
                     self.conclude_transfer(Some(&electee), &seat, candidates, builder);
@@ -93,13 +94,13 @@ impl Election {
             // The answer to this write shows whether the server keeps the request that would follow.
             if holder.kind == CandidateKind::Native && !self.may_keep_request() {
                 if let Some(record) = self.lease.view.record() {
-                    let write = writes::name_strategy(record, Strategy::OldestEmulationVersion.as_str());
+                    let write = writes::name_strategy(record, candidates.terms.rule.strategy().as_str());
                     self.write_lease(write, None, builder);
                 }
                 return;
             }
             let criterion = candidates.advantage(electee, holder).unwrap_or(Criterion::EmulationVersion);
-            self.prefer(&holder.to_string().into(), electee, Some(criterion), builder);
+            self.prefer(&holder.to_string().into(), electee, Some(criterion), &candidates.terms, builder);
             if !builder.writes_lease() {
                 return;
             }
@@ -126,7 +127,7 @@ impl Election {
             return;
         };
         if let Some(electee) = electee.as_ref().filter(|electee| candidates.terms.preferred.as_ref() != Some(electee)) {
-            self.prefer(holder, electee, None, builder);
+            self.prefer(holder, electee, None, &candidates.terms, builder);
             if !builder.writes_lease() {
                 return;
             }
@@ -139,11 +140,12 @@ impl Election {
         holder: &Arc<str>,
         electee: &CandidateKey,
         criterion: Option<Criterion>,
+        terms: &Terms,
         builder: &mut DecisionBuilder,
     ) {
         let Some(observed) = self.lease.view.present() else { return };
         let lease = (observed.record(), self.lease.view.history());
-        let (write, event) = writes::prefer(lease, holder, electee, criterion);
+        let (write, event) = writes::prefer(lease, holder, electee, criterion, terms.rule.strategy());
         self.write_lease(write, Some(event), builder);
     }
 

@@ -235,7 +235,7 @@ fn wait(
         rule = Rule::of([(&Version::new(0, 0, 0), &config.strategy)]);
     }
     match &rule {
-        Rule::Ours | Rule::NoCandidates => {}
+        Rule::Ours(_) | Rule::NoCandidates => {}
         Rule::ThirdParty(name) => return Err(Withheld::ThirdPartyStrategy(name.clone())),
         Rule::Disagreement => return Err(Withheld::Disagreement),
     }
@@ -247,7 +247,7 @@ fn wait(
         .map(|(record, standing)| (is_in(record, CandidateState::Damped), Rank::new(standing, record), &record.name))
         .collect();
     live.sort_by(|(damped, rank, _), (other_damped, other, _)| {
-        damped.cmp(other_damped).then_with(|| rank.order(other))
+        damped.cmp(other_damped).then_with(|| rank.order(other, rule.strategy()))
     });
     let better = live.iter().position(|(_, _, name)| **name == config.identity);
     let place = better.and_then(|better| u32::try_from(better).ok()).map(|better| better.saturating_add(1));
