@@ -17,6 +17,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::anyhow;
+use hustings_client::api::names::is_dns_label;
 use kube::Config;
 
 use self::choice::{Refusal, Surroundings};
@@ -82,6 +83,11 @@ impl Access {
         };
         let variable = |name: &str| std::env::var(name).ok();
         let mut choice = choice::choose(&kubeconfig, self.context.as_deref(), surroundings, variable)?;
+        let namespace = choice.namespace.as_deref().filter(|_| self.namespace.is_none());
+        if let Some(malformed) = namespace.filter(|namespace| !is_dns_label(namespace)) {
+            let cause = format!("namespace {malformed:?} of the context is not a valid name");
+            return Err(Refusal::new(cause, "use lower-case letters, digits and \"-\", or pass --namespace"));
+        }
         if choice.namespace.is_none()
             && is_in_pod()
             && let Some(namespace) = namespace_of_pod()
@@ -170,7 +176,7 @@ mod tests {
         let context =
             |name: &str| json!({ "name": name, "context": { "cluster": "c", "user": "u", "namespace": name } });
         let kubeconfig = json!({
-            "current-context": "here", "contexts": [context("here"), context("there")],
+            "current-context": "here", "contexts": [context("here"), context("there"), context("a/b")],
             "clusters": [{ "name": "c", "cluster": { "server": "https://api.example.com:6443" } }],
             "users": [{ "name": "u", "user": { "token": "t" } }],
         });
@@ -179,6 +185,7 @@ mod tests {
         for (kubeconfig, context, expected) in [
             (&file, None, Ok("here")),
             (&file, Some("there"), Ok("there")),
+            (&file, Some("a/b"), Err("use lower-case letters, digits and \"-\", or pass --namespace")),
             (&file, Some("nowhere"), Err("`kubectl config get-contexts` lists the available contexts")),
             (&missing, None, Err("set --kubeconfig to the path of a readable kubeconfig file")),
         ] {

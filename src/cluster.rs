@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub(crate) mod testing;
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -63,9 +64,8 @@ impl Cluster {
         let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
         config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent)?));
-        let refused = |error: anyhow::Error, config: &Config| {
-            let hint = cause::hint(&*error, config);
-            error.context(Hinted::new("cannot use the cluster configuration", hint))
+        let refused = |error: &(dyn Error + 'static), config: &Config| {
+            Hinted::new("cannot use the cluster configuration", cause::hint(error, config))
         };
         let prepared = match stop {
             Some(stop) => stop.run_until_cancelled(prepare(&config)).await,
@@ -76,10 +76,17 @@ impl Cluster {
             None => Some(prepare(&config).await),
         };
         match prepared {
-            Some(prepared) => prepared.map_err(|error| refused(error.into(), &config))?,
+            Some(Err(error)) => {
+                let refused = refused(&error, &config);
+                return Err(anyhow::Error::from(error).context(refused));
+            }
+            Some(Ok(())) => {}
             None => return Err(Stopped.into()),
         }
-        let leases = lease_client(config.clone()).map_err(|error| refused(api_error(error), &config))?;
+        let leases = lease_client(config.clone()).map_err(|error| {
+            let refused = refused(&error, &config);
+            api_error(error).context(refused)
+        })?;
         Ok(Self { config, leases, namespace })
     }
 

@@ -82,7 +82,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
 fn split_login(login: &str) -> Option<(String, String)> {
     let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(letter);
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    (login.chars().all(is_valid) && has_whole_escapes(login)).then(|| (decode(user), decode(password)))
+    if login.chars().all(is_valid) { Some((unescape(user)?, unescape(password)?)) } else { None }
 }
 
 /// The host without brackets, and the port, which may be empty.
@@ -96,12 +96,10 @@ fn split_host(host: &str) -> Option<(&str, &str)> {
     (host.chars().all(is_valid) && port.bytes().all(|byte| byte.is_ascii_digit())).then_some((host, port))
 }
 
-fn has_whole_escapes(text: &str) -> bool {
-    text.split('%').skip(1).all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
-}
-
-fn decode(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
+/// The text without its escapes; `None` if one is malformed.
+pub(super) fn unescape(text: &str) -> Option<String> {
+    let is_whole = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    text.split('%').skip(1).all(is_whole).then(|| percent_decode_str(text).decode_utf8_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -60,7 +60,10 @@ pub(crate) fn of_status(status: &Status) -> Option<String> {
         }
         403 if text.contains(ANONYMOUS) => {
             "the API server took the request for anonymous: correct token, tokenFile, client-certificate or exec of the \
-             user in the kubeconfig file"
+             user in the kubeconfig file, or replace username and password, which most servers ignore"
+        }
+        403 if text.contains("\" cannot impersonate") => {
+            "the user in the kubeconfig file may not act as another: remove `as`, or grant the verb impersonate"
         }
         403 => "bind the ClusterRole hustings-view to your user, or grant the verb that the answer names",
         400 if text.contains("HTTP request to an HTTPS server") => {
@@ -166,6 +169,9 @@ const fn is_about_client(alert: AlertDescription) -> bool {
             | AlertDescription::UnknownCA
             | AlertDescription::UnsupportedCertificate
             | AlertDescription::AccessDenied
+            | AlertDescription::DecodeError
+            | AlertDescription::DecryptError
+            | AlertDescription::IllegalParameter
     )
 }
 

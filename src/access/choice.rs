@@ -2,18 +2,24 @@
 //!
 //! The rule that must hold: what kubectl refuses, this module refuses, and names the field. No message quotes a secret.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use kube::Config;
 use kube::config::{AuthInfo, ExecAuthCluster};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::address::Address;
+use super::address::{self, Address};
 use super::kubeconfig::{Cluster, Context, Kubeconfig};
 use super::proxy::{self, Proxy};
 use super::user;
 
 /// The hint for an unknown context.
 const CONTEXTS: &str = "`kubectl config get-contexts` lists the available contexts";
+
+/// What is escaped in a segment of a path.
+const NO_SEGMENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'@');
 
 /// Why a kubeconfig cannot be used, and how to fix it.
 #[derive(Debug)]
@@ -49,23 +55,24 @@ pub(super) fn choose(
     surroundings: Surroundings,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Choice, Refusal> {
-    let Some(name) = named.or(kubeconfig.current_context.as_deref()) else {
-        return Err(Refusal::new(
-            "no context is chosen",
-            "pass --context, or set current-context in the kubeconfig file",
-        ));
-    };
+    // An entry without a name has the empty one, here and below.
+    let name = named.or(kubeconfig.current_context.as_deref()).unwrap_or_default();
     let Some(context) = kubeconfig.contexts.get(name) else {
+        if name.is_empty() {
+            let hint = "pass --context, or set current-context in the kubeconfig file";
+            return Err(Refusal::new("no context is chosen", hint));
+        }
         let source = if named.is_some() { "--context" } else { "current-context" };
         let files: Vec<_> = kubeconfig.files.iter().map(|path| path.display().to_string()).collect();
         let cause = format!("{source} names the context {name:?}, which is not in {}", files.join(" or "));
         return Err(Refusal::new(cause, CONTEXTS));
     };
     let Context { cluster, user, namespace } = context;
-    let Some(cluster_name) = cluster else {
-        return Err(Refusal::new(format!("context {name:?} names no cluster"), "set `cluster` of the context"));
-    };
+    let (cluster_name, user) = (cluster.as_deref().unwrap_or_default(), user.as_deref().unwrap_or_default());
     let Some(cluster) = kubeconfig.clusters.get(cluster_name) else {
+        if cluster_name.is_empty() {
+            return Err(Refusal::new(format!("context {name:?} names no cluster"), "set `cluster` of the context"));
+        }
         let hint = "correct `cluster` of the context, or add the entry to `clusters`";
         return Err(Refusal::new(format!("cluster {cluster_name:?} of context {name:?} does not exist"), hint));
     };
@@ -79,8 +86,8 @@ pub(super) fn choose(
     let proxy = proxy.map_err(|cause| Refusal::new(cause, "write it as http://HOST:PORT"))?;
     config.proxy_url = proxy.as_ref().map(proxy_uri).transpose()?;
     check_cluster(cluster, cluster_name)?;
-    let entry = user.as_ref().and_then(|user| kubeconfig.users.get(user));
-    if let (Some(user), Some(entry)) = (user, entry) {
+    let entry = kubeconfig.users.get(user);
+    if let Some(entry) = entry {
         user::check(entry, user)?;
         config.headers = user::impersonation(entry, user)?;
     }
@@ -89,10 +96,10 @@ pub(super) fn choose(
         config.tls_server_name.clone_from(&cluster.tls_server_name);
         config.accept_invalid_certs = cluster.insecure;
         authority(&mut config, cluster, cluster_name)?;
-        let Some(user) = user else {
-            return Err(Refusal::new(format!("context {name:?} names no user"), "set `user` of the context"));
-        };
         let Some(entry) = entry else {
+            if user.is_empty() {
+                return Err(Refusal::new(format!("context {name:?} names no user"), "set `user` of the context"));
+            }
             let hint = "correct `user` of the context, or add the entry to `users`";
             return Err(Refusal::new(format!("user {user:?} of context {name:?} does not exist"), hint));
         };
@@ -127,14 +134,33 @@ fn server(cluster: &Cluster, name: &str) -> Result<Address, Refusal> {
     };
     let refused = || Refusal::new(format!("{field} is not a URL or HOST:PORT"), "write it as https://HOST:PORT");
     let parsed = Address::parse(text).filter(|server| !server.scheme.is_empty() && !server.host.is_empty());
-    let server = match parsed {
+    let mut server = match parsed {
         Some(server) => server,
         // A path needs a scheme before it.
         None => Address::parse(&format!("http://{text}"))
             .filter(|server| matches!(&*server.path, "" | "/") && !server.host.is_empty())
             .ok_or_else(refused)?,
     };
+    // Go knows one form of such an address, and cleans the path.
+    if let Ok(ip) = server.host.parse::<IpAddr>() {
+        server.host = ip.to_canonical().to_string();
+    }
+    server.path = clean(&server.path).ok_or_else(refused)?;
     if matches!(&*server.scheme, "http" | "https") { Ok(server) } else { Err(refused()) }
+}
+
+/// The path without empty segments, `.` and `..`; `None` if an escape in it is malformed.
+fn clean(path: &str) -> Option<String> {
+    let path = address::unescape(path)?;
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(format!("/{}", utf8_percent_encode(segment, NO_SEGMENT))),
+        }
+    }
+    Some(segments.concat())
 }
 
 fn uri(address: &Address, field: &str) -> Result<http::Uri, Refusal> {
@@ -179,11 +205,9 @@ fn authority(config: &mut Config, cluster: &Cluster, name: &str) -> Result<(), R
         return Err(Refusal::new(cause, "remove insecure-skip-tls-verify"));
     }
     let bytes = bytes(cluster.authority.as_deref(), cluster.authority_data.as_ref(), field)?;
-    let certificates = hustings_client::access::certificates(&bytes).map_err(|error| {
-        Refusal::new(
-            format!("{field} of cluster {name:?} {error}"),
-            "set it to the CA that signed the server's certificate, as PEM",
-        )
+    let certificates = hustings_client::access::certificates(&bytes).map_err(|_| {
+        let cause = format!("{field} of cluster {name:?} contains no certificate in PEM form");
+        Refusal::new(cause, "set it to the CA that signed the server's certificate")
     })?;
     config.root_cert = Some(certificates);
     config.root_cert_file.clone_from(&cluster.authority);

@@ -14,22 +14,25 @@ pub(super) struct Node<'a> {
     path: &'a str,
 }
 
-/// The document of a file. Like kubectl, only the first document counts.
+/// The document of a file. Like kubectl, it reads only the first document. A file without one says nothing.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let text = decode(bytes)?;
     // YAML allows no tabs in the indentation of a JSON file.
-    if let Ok(value) = serde_json::from_str(&text) {
+    if text.trim_start().starts_with('{')
+        && let Some(Ok(value)) = serde_json::Deserializer::from_str(&text).into_iter().next()
+    {
         return Ok(value);
     }
     let options = serde_saphyr::options! {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
     };
-    let documents = serde_saphyr::from_multiple_with_options::<Value>(&text, options).map_err(|error| {
+    let mut unread = text.as_bytes();
+    let document = serde_saphyr::read_with_options(&mut unread, options).next().transpose().map_err(|error| {
         let place = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
         format!("is not valid YAML{}", place.unwrap_or_default())
     })?;
-    Ok(documents.into_iter().next().unwrap_or_default())
+    Ok(document.unwrap_or_else(|| Value::Object(Map::new())))
 }
 
 /// UTF-8, or UTF-16 with a byte order mark, as some editors write it.

@@ -59,7 +59,8 @@ pub(super) struct User {
 #[derive(Clone, Default)]
 pub(super) struct AuthProvider {
     pub(super) name: String,
-    pub(super) id_token: Option<String>,
+    /// The values that are not empty.
+    pub(super) config: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Default)]
@@ -124,7 +125,8 @@ impl Kubeconfig {
                 return Err(format!("{name} is not {expected}"));
             }
         }
-        root.field("preferences", |node| node.switch("colors").map(drop))?;
+        root.field("preferences", |node| extensions(node).and_then(|_| node.switch("colors")))?;
+        extensions(root)?;
         Ok(Self {
             clusters: named(root, "clusters", "cluster", cluster)?,
             users: named(root, "users", "user", user)?,
@@ -173,14 +175,14 @@ impl Kubeconfig {
 
 /// The entries of a list by name.
 fn named<T>(
-    root: Node<'_>,
+    node: Node<'_>,
     list: &str,
     kind: &str,
     mut read: impl FnMut(Node<'_>) -> Result<T, String>,
 ) -> Result<BTreeMap<String, T>, String> {
     let mut entries = BTreeMap::new();
     for (name, entry) in
-        root.list(list, |node| Ok((node.text("name")?.unwrap_or_default(), node.field(kind, &mut read)?)))?
+        node.list(list, |entry| Ok((entry.text("name")?.unwrap_or_default(), entry.field(kind, &mut read)?)))?
     {
         if entries.insert(name.clone(), entry).is_some() {
             return Err(format!("{list} has two entries with the name {name:?}"));
@@ -189,11 +191,13 @@ fn named<T>(
     Ok(entries)
 }
 
+/// The extensions of other programs, which kubectl reads wherever they may stand.
+fn extensions(node: Node<'_>) -> Result<BTreeMap<String, Option<Value>>, String> {
+    named(node, "extensions", "extension", |extension| Ok(extension.value()))
+}
+
 fn cluster(node: Node<'_>) -> Result<Cluster, String> {
     node.switch("disable-compression")?;
-    let extensions = node.list("extensions", |extension| {
-        Ok((extension.text("name")?.unwrap_or_default(), extension.field("extension", |node| Ok(node.value()))?))
-    })?;
     Ok(Cluster {
         server: node.text("server")?,
         tls_server_name: node.text("tls-server-name")?,
@@ -201,12 +205,13 @@ fn cluster(node: Node<'_>) -> Result<Cluster, String> {
         authority: node.text("certificate-authority")?.map(PathBuf::from),
         authority_data: node.bytes("certificate-authority-data")?,
         proxy_url: node.text("proxy-url")?,
-        exec_extension: extensions.into_iter().find(|(name, _)| name == EXEC_EXTENSION).and_then(|(_, value)| value),
+        exec_extension: extensions(node)?.remove(EXEC_EXTENSION).flatten(),
     })
 }
 
 #[allow(clippy::redundant_closure_for_method_calls, reason = "the methods are not general enough")]
 fn user(node: Node<'_>) -> Result<User, String> {
+    extensions(node)?;
     Ok(User {
         certificate: node.text("client-certificate")?.map(PathBuf::from),
         certificate_data: node.bytes("client-certificate-data")?,
@@ -222,9 +227,9 @@ fn user(node: Node<'_>) -> Result<User, String> {
         act_as_extra: node.entries("as-user-extra", |extra, key| extra.texts(key))?,
         auth_provider: node.field("auth-provider", |provider| {
             let config = provider.entries("config", |config, key| config.text(key))?;
-            let id_token = config.into_iter().find(|(key, _)| key == "id-token").and_then(|(_, value)| value);
+            let config = config.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
             let name = provider.text("name")?.unwrap_or_default();
-            Ok(provider.is_present().then_some(AuthProvider { name, id_token }))
+            Ok(provider.is_present().then_some(AuthProvider { name, config }))
         })?,
         exec: node.field("exec", |exec| if exec.is_present() { self::exec(exec).map(Some) } else { Ok(None) })?,
     })
@@ -246,5 +251,6 @@ fn exec(node: Node<'_>) -> Result<Exec, String> {
 }
 
 fn context(node: Node<'_>) -> Result<Context, String> {
+    extensions(node)?;
     Ok(Context { cluster: node.text("cluster")?, user: node.text("user")?, namespace: node.text("namespace")? })
 }

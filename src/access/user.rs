@@ -12,7 +12,7 @@ use kube::config::{AuthInfo, ExecConfig, ExecInteractiveMode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::choice::{Refusal, Surroundings, readable};
-use super::kubeconfig::{Exec, User};
+use super::kubeconfig::{AuthProvider, Exec, User};
 
 /// The versions of the protocol with a credential program that have a default for `interactiveMode`.
 const WITH_DEFAULT_MODE: [&str; 2] = ["client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1"];
@@ -102,11 +102,13 @@ pub(super) fn impersonation(user: &User, name: &str) -> Result<Vec<(HeaderName, 
     });
     let malformed = || {
         let cause = format!("`as` of user {name:?}, or a field beside it, has characters that a header cannot carry");
-        Refusal::new(cause, "remove line ends and other control characters")
+        Refusal::new(cause, "remove line ends, other control characters, and spaces at both ends")
     };
     let header = |(name, value): (String, &String)| {
         let name = HeaderName::try_from(name).map_err(|_| malformed())?;
-        Ok((name, HeaderValue::from_bytes(value.as_bytes()).map_err(|_| malformed())?))
+        // HTTP/1.1 drops such spaces, so that the server would see another name.
+        let has_ends = value.trim_matches([' ', '\t']) == value;
+        Ok((name, HeaderValue::from_bytes(value.as_bytes()).ok().filter(|_| has_ends).ok_or_else(malformed)?))
     };
     headers.chain(extra).map(header).collect()
 }
@@ -120,7 +122,17 @@ pub(super) fn credentials(
     let refused = |cause: &str, hint: &str| Err(Refusal::new(format!("user {name:?} {cause}"), hint));
     let id_token = match &user.auth_provider {
         // A token that has expired is not refreshed here: that needs the provider's own program.
-        Some(provider) if provider.name == "oidc" && provider.id_token.is_some() => provider.id_token.clone(),
+        Some(AuthProvider { name, config }) if name == "oidc" && config.contains_key("id-token") => {
+            let missing = |name: &&str| !config.contains_key(*name);
+            if let Some(missing) = ["idp-issuer-url", "client-id"].into_iter().find(missing) {
+                return refused(&format!("has an auth-provider without {missing}"), "set it in `config`");
+            }
+            let id_token = config.get("id-token").filter(|token| token.split('.').count() == 3);
+            if id_token.is_none() && user.token.is_none() && user.token_file.is_none() {
+                return refused("has an auth-provider whose id-token is no JSON web token", "log in again");
+            }
+            id_token.cloned()
+        }
         Some(provider) => {
             let cause = format!("has the auth-provider {:?}, which is not supported", provider.name);
             return refused(&cause, "use a credential program (`exec`) or a token instead");
@@ -147,10 +159,12 @@ pub(super) fn credentials(
         auth.username = Some(username.clone());
         auth.password = Some(user.password.clone().unwrap_or_default().into());
     }
-    auth.exec = user.exec.as_ref().map(|exec| exec_config(exec, name, surroundings)).transpose()?;
     let has_certificate = auth.client_certificate.is_some() || auth.client_certificate_data.is_some();
-    let has_any = auth.token.is_some() || auth.token_file.is_some() || auth.username.is_some() || auth.exec.is_some();
-    if !has_any && !has_certificate {
+    let has_other = has_certificate || auth.token.is_some() || auth.token_file.is_some() || auth.username.is_some();
+    // A program beside another credential never runs, so it needs no terminal.
+    let surroundings = Surroundings { has_terminal: surroundings.has_terminal || has_other };
+    auth.exec = user.exec.as_ref().map(|exec| exec_config(exec, name, surroundings)).transpose()?;
+    if !has_other && auth.exec.is_none() {
         let hint = "set token, tokenFile, client-certificate or exec of this user; requests would be anonymous without";
         return refused("has no credentials", hint);
     }

@@ -66,7 +66,7 @@ async fn kubectl_and_hustings_choose_the_same_proxy() {
     };
     let [with_scheme, with_slash, with_login] =
         [format!("http://{open}"), format!("http://{open}/"), format!("http://me:p%40ss@{closed}")];
-    let spaced = format!(" {with_scheme}");
+    let [spaced, tcp] = [format!(" {with_scheme}"), format!("tcp://{open}")];
     let wrong_login = format!("http://me:wrong@{closed}");
     let short_login = format!("me:p%40ss@{closed}");
     let of_cluster = [&with_scheme, &with_login, &open, &wrong_login].map(|url| through(url));
@@ -93,6 +93,11 @@ async fn kubectl_and_hustings_choose_the_same_proxy() {
         (&named, &[("HTTPS_PROXY", &*with_scheme), ("NO_PROXY", ""), ("no_proxy", "KUBERNETES.invalid")], false),
         (&named, &[("HTTPS_PROXY", &*with_scheme), ("REQUEST_METHOD", "GET")], true),
         (&named, &[("HTTPS_PROXY", "ftp://127.0.0.1:1")], false),
+        (&named, &[("HTTPS_PROXY", &*tcp)], true),
+        (&named, &[("HTTPS_PROXY", "x:y"), ("https_proxy", &*with_scheme)], false),
+        (&named, &[("HTTPS_PROXY", &*with_scheme), ("NO_PROXY", " , kubernetes.invalid ,")], false),
+        (&named, &[("HTTPS_PROXY", &*with_scheme), ("NO_PROXY", "*invalid,https://kubernetes.invalid")], true),
+        (&named, &[("HTTPS_PROXY", &*with_scheme), ("NO_PROXY", "[kubernetes.invalid]:6443,0.0.0.0/0,::/0")], true),
         (&direct, &[("HTTPS_PROXY", dead), ("https_proxy", dead), ("HTTP_PROXY", dead)], true),
         (&of_cluster[0], &[("HTTPS_PROXY", dead), ("NO_PROXY", "*")], true),
         (&of_cluster[1], &[], true),
@@ -102,8 +107,8 @@ async fn kubectl_and_hustings_choose_the_same_proxy() {
         let mut environment = vec![("KUBECONFIG".to_owned(), kubeconfig.clone())];
         environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let expected = if is_reached { Outcome::User("admin".to_owned()) } else { Outcome::Refused };
-        let (of_kubectl, kubectl_said) = stage.kubectl(&environment).await;
-        let (of_hustings, hustings_said) = stage.hustings(&environment).await;
+        let (of_kubectl, kubectl_said) = stage.kubectl(&[], &environment).await;
+        let (of_hustings, hustings_said) = stage.hustings(&[], &environment).await;
         if (&of_kubectl, &of_hustings) != (&expected, &expected) {
             let both = format!("{environment:?}: {of_kubectl:?} {kubectl_said}\n{of_hustings:?} {hustings_said}");
             failed.lock().unwrap().push(both);

@@ -1,9 +1,14 @@
 //! A marker stands in every field that can hold a secret. Each step fails in turn, and no output contains the marker.
 
-use std::{process::Output, time::Duration};
+use std::{net::SocketAddr, process::Output, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 use super::stage::Stage;
 
@@ -26,11 +31,19 @@ fn marked(stage: &Stage, user: Value, cluster: Value) -> String {
     config.to_string()
 }
 
+/// A kubeconfig with secrets that fail, and variables beside it.
+struct Form {
+    name: &'static str,
+    kubeconfig: String,
+    variables: Vec<(String, String)>,
+}
+
 /// The output that must not contain the marker, with the level of the log at which it appeared.
-async fn leak(stage: &Stage, kubeconfig: &str, variables: &[(String, String)]) -> Option<String> {
-    let path = stage.write("kubeconfig", kubeconfig);
+async fn leak(stage: &Stage, number: usize, form: Form) -> Option<String> {
+    let Form { name, kubeconfig, variables } = form;
+    let path = stage.write(&format!("kubeconfig-{number}"), &kubeconfig);
     let mut environment = vec![("KUBECONFIG".to_owned(), path.display().to_string())];
-    environment.extend(variables.iter().cloned());
+    environment.extend(variables);
     for level in ["info", "trace"] {
         environment.push(("HUSTINGS_LOG_LEVEL".to_owned(), level.to_owned()));
         environment.push(("RUST_BACKTRACE".to_owned(), "1".to_owned()));
@@ -47,11 +60,24 @@ async fn leak(stage: &Stage, kubeconfig: &str, variables: &[(String, String)]) -
             assert!(!said.contains("panicked"), "{said}");
             let encoded = STANDARD.encode(format!("me:{MARKER}"));
             if said.contains(MARKER) || said.contains(&encoded) {
-                return Some(format!("{level} {arguments:?}: {said}"));
+                return Some(format!("{name}: {level} {arguments:?}: {said}"));
             }
         }
     }
     None
+}
+
+/// The address of a server that reads what each client sends first, and answers this.
+async fn listener_that_answers(answer: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    address
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,27 +154,33 @@ async fn no_secret_is_printed_whatever_fails() {
             json!({ "server": format!("https://me:{MARKER}@127.0.0.1:x") }),
         ),
     ];
-    let mut leaks = Vec::new();
-    for (name, user, cluster) in forms {
-        let text = marked(&stage, user, cluster);
-        leaks.extend(leak(&stage, &text, &[]).await.map(|leak| format!("{name}: {leak}")));
-    }
-    for (name, text) in [
+    let forms = forms.map(|(name, user, cluster)| (name, marked(&stage, user, cluster)));
+    let texts = [
         ("a mistake in the YAML", format!("users:\n- name: a\n  user: {{token: {MARKER}\n   password: \"{MARKER}\n")),
         ("a mistake in the JSON", format!("{{\"users\": [{{\"user\": {{\"token\": \"{MARKER}\"")),
         ("a text", MARKER.to_owned()),
-    ] {
-        leaks.extend(leak(&stage, &text, &[]).await.map(|leak| format!("{name}: {leak}")));
-    }
+    ];
+    let forms = forms.into_iter().chain(texts);
+    let forms = forms.map(|(name, kubeconfig)| Form { name, kubeconfig, variables: Vec::new() });
+    let strict = listener_that_answers("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await;
+    let garbled = listener_that_answers("\u{5}\u{2}garbled").await;
     let named = marked(&stage, json!({ "token": MARKER }), json!({ "server": "https://kubernetes.invalid" }));
-    for proxy in [
+    let proxies = [
         proxy,
         format!("me:{MARKER}@127.0.0.1:1"),
         format!("socks5://me:{MARKER}@127.0.0.1:1"),
         format!("ftp://me:{MARKER}@x"),
-    ] {
-        let variables = [("HTTPS_PROXY".to_owned(), proxy)];
-        leaks.extend(leak(&stage, &named, &variables).await.map(|leak| format!("{variables:?}: {leak}")));
-    }
+        format!("http://me:{MARKER}@{strict}"),
+        format!("https://me:{MARKER}@{strict}"),
+        format!("http://me:{MARKER}@{garbled}"),
+        format!("socks5://me:{MARKER}@{garbled}"),
+    ];
+    let proxies = proxies.into_iter().map(|proxy| Form {
+        name: "a proxy",
+        kubeconfig: named.clone(),
+        variables: vec![("HTTPS_PROXY".to_owned(), proxy)],
+    });
+    let leaks = stream::iter(forms.chain(proxies).enumerate()).map(|(number, form)| leak(&stage, number, form));
+    let leaks: Vec<_> = leaks.buffer_unordered(4).filter_map(async |leak| leak).collect().await;
     assert!(leaks.is_empty(), "{}", leaks.join("\n\n"));
 }

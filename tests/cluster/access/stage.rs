@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     sync::Arc,
@@ -75,18 +74,27 @@ impl Stage {
         self.base.clone()
     }
 
-    /// Writes a file into the folder.
+    /// Writes a file into the folder. One that has this content already may be in use, and stays.
     pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
+        if fs::read(&path).is_ok_and(|former| former == text.as_bytes()) {
+            return path;
+        }
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         path
     }
 
-    /// Writes a shell script into the folder.
+    /// Writes a shell script into the folder. Another process writes it: a child that this one forks meanwhile would hold
+    /// the file open, and nobody could start it.
     pub(super) fn script(&self, name: &str, body: &str) -> PathBuf {
-        let path = self.write(name, &format!("#!/bin/sh\n{body}\n"));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let (path, text) = (self.path(name), format!("#!/bin/sh\n{body}\n"));
+        if fs::read_to_string(&path).is_ok_and(|former| former == text) {
+            return path;
+        }
+        let text = self.write(&format!("{name}.text"), &text);
+        let status = std::process::Command::new("install").arg("-m755").args([&text, &path]).status().unwrap();
+        assert!(status.success(), "{name}: {status}");
         path
     }
 
@@ -139,8 +147,10 @@ impl Stage {
     }
 
     /// As whom Hustings reaches the API server, and what it says.
-    pub(super) async fn hustings(&self, environment: &[(String, String)]) -> (Outcome, String) {
-        let output = self.run(&["status", "work", "--namespace", &self.namespace], environment).await;
+    pub(super) async fn hustings(&self, flags: &[String], environment: &[(String, String)]) -> (Outcome, String) {
+        let mut arguments = vec!["status", "work", "--namespace", &self.namespace];
+        arguments.extend(flags.iter().map(String::as_str));
+        let output = self.run(&arguments, environment).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let forbidden = said.split_once("User \"").and_then(|(_, rest)| rest.split_once("\" cannot"));
         let outcome = match forbidden {
@@ -157,8 +167,9 @@ impl Stage {
     }
 
     /// As whom kubectl reaches the API server, and what it says.
-    pub(super) async fn kubectl(&self, environment: &[(String, String)]) -> (Outcome, String) {
+    pub(super) async fn kubectl(&self, flags: &[String], environment: &[(String, String)]) -> (Outcome, String) {
         let mut command = Command::new(&self.kubectl);
+        command.args(flags);
         command.args(["auth", "whoami", "-o=jsonpath={.status.userInfo.username}", "--request-timeout=20s"]);
         let output = self.command(command, environment).output();
         let output = tokio::time::timeout(Duration::from_mins(1), output).await.expect("kubectl ends").unwrap();

@@ -107,7 +107,11 @@ impl Credentials {
 impl TokenFile {
     /// Reads the file. If that fails, `token` is used until the file can be read.
     fn new(path: PathBuf, token: Option<HeaderValue>) -> Result<Self, AccessError> {
-        let read = read_token(&path).or_else(|error| token.ok_or(error))?;
+        let read = read_token(&path).or_else(|error| match error {
+            // Like kubectl: a file with a malformed token is no missing file.
+            AccessError::Token(_) => Err(error),
+            error => token.ok_or(error),
+        })?;
         Ok(Self { path, last: Mutex::new((read, Some(Instant::now()))) })
     }
 

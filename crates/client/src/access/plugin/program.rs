@@ -43,6 +43,10 @@ pub(super) async fn run(exec: &ExecConfig) -> Result<Issued, AccessError> {
         .await
         .map_err(|_| AccessError::PluginSlow { command: command.clone(), limit })?
         .map_err(|error| AccessError::PluginStart { command: command.clone(), error: error.to_string() })?;
+    // The program could not write the rest, so its status means nothing.
+    if output.len() as u64 == MAX_ANSWER {
+        return Err(AccessError::PluginAnswer { command, problem: "printed more than 1 MiB" });
+    }
     if !status.success() {
         return Err(AccessError::PluginFailed { command, status: status.to_string() });
     }
@@ -127,12 +131,15 @@ fn cluster_info(cluster: &ExecAuthCluster) -> Value {
 /// Reads the program's answer.
 fn credential(output: &[u8], api_version: Option<&str>) -> Result<Issued, &'static str> {
     const MALFORMED: &str = "did not print an ExecCredential";
-    let answer: Value = match serde_json::from_slice(output) {
-        Ok(answer) => answer,
-        // kubectl accepts YAML as well.
-        Err(_) => serde_saphyr::from_slice(output).map_err(|_| MALFORMED)?,
+    // kubectl accepts YAML as well, of which it reads the first document.
+    let answer: Option<Value> = if output.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(output).ok()
+    } else {
+        serde_saphyr::read(&mut &*output).next().and_then(Result::ok)
     };
-    if answer["kind"] != "ExecCredential" {
+    let answer = answer.filter(Value::is_object).ok_or(MALFORMED)?;
+    // The kind may be missing, but not the version.
+    if answer.get("kind").is_some_and(|kind| kind != "ExecCredential") {
         return Err(MALFORMED);
     }
     if api_version.is_some_and(|expected| answer["apiVersion"] != expected) {
@@ -145,8 +152,8 @@ fn credential(output: &[u8], api_version: Option<&str>) -> Result<Issued, &'stat
         Some(_) => Err(MALFORMED),
     };
     let expires = text("expirationTimestamp")?;
-    let expires = expires.map(|text| text.parse::<Timestamp>()).transpose();
-    let expires = expires.map_err(|_| "printed an expirationTimestamp that is no time")?;
+    let expires = expires.map(|text| time(&text).ok_or("printed an expirationTimestamp that is no time"));
+    let expires = expires.transpose()?;
     let token = text("token")?
         .map(|token| bearer(&token).ok_or("printed a token with a line end or another control character"));
     let token = token.transpose()?;
@@ -159,4 +166,12 @@ fn credential(output: &[u8], api_version: Option<&str>) -> Result<Issued, &'stat
         return Err("printed neither a token nor a certificate");
     }
     Ok(Issued::new(token, identity, expires))
+}
+
+/// Reads a time of RFC 3339. jiff reads more forms, but not the end of the year 9999, which means never.
+fn time(text: &str) -> Option<Timestamp> {
+    let at = |index| text.as_bytes().get(index);
+    let is_rfc3339 = at(10) == Some(&b'T') && at(16) == Some(&b':') && !text.ends_with(']');
+    let never = || text.starts_with("9999-12-3").then_some(Timestamp::MAX);
+    if is_rfc3339 { text.parse().ok().or_else(never) } else { None }
 }

@@ -147,6 +147,7 @@ async fn each_failure_is_reported_without_what_the_program_knows() {
         (failing, "failed with exit status: 3: run it yourself to see why"),
         ("kill -9 $$".to_owned(), "failed with signal: 9 (SIGKILL): run it yourself to see why"),
         (format!("echo {MARKER}"), "did not print an ExecCredential"),
+        ("head -c 1100000 /dev/zero".to_owned(), "printed more than 1 MiB"),
         ("true".to_owned(), "did not print an ExecCredential"),
         (format!("echo '{{\"kind\": \"{MARKER}\"}}'"), "did not print an ExecCredential"),
         (
