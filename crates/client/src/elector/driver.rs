@@ -206,7 +206,7 @@ impl Driver {
             Note::LandedTooLate => tracing::warn!("a take-up or claim of the Lease succeeded too late to lead"),
             Note::Conflict => tracing::debug!("another writer wrote the Lease first"),
             Note::Refused => tracing::debug!("the server refused a write of the Lease"),
-            Note::OutcomeUnknown => tracing::warn!("a write of the Lease has an unknown outcome"),
+            Note::OutcomeUnknown => tracing::debug!("a write of the Lease has an unknown outcome"),
             Note::WriteReverted => tracing::warn!(
                 "the server accepts writes of the Lease but does not keep their content: check for an admission policy or \
                  webhook that changes spec or the annotations hustings.io/* of Leases"

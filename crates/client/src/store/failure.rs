@@ -113,10 +113,12 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// Whether a permission is missing. The server uses the same code for many rejections that no RBAC role can lift.
+/// Whether a permission is missing. The server uses the same code for many rejections that no RBAC role can lift. An
+/// anonymous client lacks credentials rather than a permission.
 pub(crate) fn lacks_right(status: &Status) -> bool {
     // The API server's wording for any authorizer: User "jane" cannot create resource "leases" ...
-    status.is_forbidden() && status.message.contains("\" cannot ")
+    let text = &status.message;
+    status.is_forbidden() && text.contains("\" cannot ") && !text.contains("User \"system:anonymous\"")
 }
 
 /// The remedy for [a missing permission](lacks_right). An object without a namespace belongs to the cluster.

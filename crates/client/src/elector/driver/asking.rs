@@ -28,6 +28,8 @@ enum FailureClass {
     Refused,
     NothingToCreateIn,
     Failed,
+    /// A write of the Lease, of which a term has time for a few only. So each is logged.
+    FailedRenewal,
 }
 
 /// The bounds of an elector's requests, and the log of their failures.
@@ -80,7 +82,9 @@ impl Asking {
 
     fn log(&self, request: &Request, failure: &Failure) {
         let (namespace, name, (verb, resource)) = (&self.namespace, request.object_name(), purpose(request));
-        let is_due = |kind: &FailureClass| self.failures.is_due((verb, resource), *kind, self.clock.now());
+        let is_due = |kind: &FailureClass| {
+            *kind == FailureClass::FailedRenewal || self.failures.is_due((verb, resource), *kind, self.clock.now())
+        };
         match kind((verb, resource), failure).filter(is_due) {
             Some(FailureClass::Forbidden) => {
                 tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, Some(namespace)));
@@ -92,7 +96,9 @@ impl Asking {
             Some(FailureClass::NothingToCreateIn) => {
                 tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace; create it first");
             }
-            Some(FailureClass::Failed) => tracing::warn!(namespace, name, verb, resource, %failure, "request failed"),
+            Some(FailureClass::Failed | FailureClass::FailedRenewal) => {
+                tracing::warn!(namespace, name, verb, resource, %failure, "request failed");
+            }
             None => tracing::debug!(namespace, name, verb, resource, %failure, "request failed"),
         }
     }
@@ -138,18 +144,19 @@ fn kind((verb, resource): RequestPurpose, failure: &Failure) -> Option<FailureCl
         Failure::Refused(_) => Some(FailureClass::Refused),
         // A creation cannot miss its object.
         Failure::Missing if verb == "create" => Some(FailureClass::NothingToCreateIn),
-        Failure::NotSent(_) | Failure::NoHeartbeat(_) => Some(FailureClass::Failed),
-        // The elector itself logs the unknown outcome of a write of the Lease.
-        Failure::Unknown(_) | Failure::TimedOut(_) if (verb, resource) != ("patch", LEASES) => {
+        Failure::Unknown(_) | Failure::TimedOut(_) if (verb, resource) == ("patch", LEASES) => {
+            Some(FailureClass::FailedRenewal)
+        }
+        Failure::NotSent(_) | Failure::NoHeartbeat(_) | Failure::Unknown(_) | Failure::TimedOut(_) => {
             Some(FailureClass::Failed)
         }
-        Failure::Conflict | Failure::Missing | Failure::Unknown(_) | Failure::TimedOut(_) => None,
+        Failure::Conflict | Failure::Missing => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::model::WireTime;
+    use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, WireTime};
     use kube::core::Status;
 
     use super::*;
@@ -167,6 +174,7 @@ mod tests {
         for other in [
             "unable to create new content in namespace shop because it is being terminated",
             "create not allowed while custom resource definition is terminating",
+            r#"User "system:anonymous" cannot create resource "leasecandidates" in API group "hustings.io""#,
             "exceeded quota: few, requested: count/leasecandidates.hustings.io=1, used: 2, limited: 2",
         ] {
             assert_eq!(refused(other), Some(FailureClass::Refused), "{other}");
@@ -174,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_the_elector_does_not_report_itself_are_logged() {
+    fn each_failure_that_a_person_should_know_about_is_logged() {
         let timed_out = || Failure::TimedOut(Duration::ZERO);
         for (verb, resource, failure, expected) in [
             ("create", LEASES, Failure::Missing, Some(FailureClass::NothingToCreateIn)),
             ("get", LEASES, Failure::Missing, None),
             ("get", LEASES, timed_out(), Some(FailureClass::Failed)),
-            ("patch", LEASES, timed_out(), None),
+            ("patch", LEASES, timed_out(), Some(FailureClass::FailedRenewal)),
             ("patch", CANDIDATES, timed_out(), Some(FailureClass::Failed)),
             ("patch", CANDIDATES, Failure::Unknown("webhook".into()), Some(FailureClass::Failed)),
             ("patch", LEASES, Failure::NotSent(Duration::ZERO), Some(FailureClass::Failed)),
@@ -273,6 +281,13 @@ mod tests {
             asking.log(&create, &failure);
             let logged = log.take();
             assert!(logged.starts_with(line) && logged.contains(r#"name="l""#), "{logged}");
+        }
+        let write = Box::new(LeaseWrite::new(Purpose::Renew, &LeaseRecord::default()));
+        let renewal = Request::WriteLease { name: "l".to_owned(), write, current: None };
+        for cause in ["sign in", "sign in"] {
+            asking.log(&renewal, &Failure::Unknown(cause.into()));
+            let logged = log.take();
+            assert!(logged.starts_with("WARN request failed") && logged.contains(cause), "{logged}");
         }
         let request = Request::CreateCandidate { nomination: nomination("l"), renew_time: WireTime::from_micros(0) };
         asking.log(&request, &Failure::Missing);

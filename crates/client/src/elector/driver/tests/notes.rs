@@ -42,7 +42,7 @@ fn each_note_is_logged_with_its_level_and_its_remedy() {
         (Note::LandedTooLate, "WARN a take-up or claim of the Lease succeeded too late to lead"),
         (Note::Conflict, "DEBUG another writer wrote the Lease first"),
         (Note::Refused, "DEBUG the server refused a write of the Lease"),
-        (Note::OutcomeUnknown, "WARN a write of the Lease has an unknown outcome"),
+        (Note::OutcomeUnknown, "DEBUG a write of the Lease has an unknown outcome"),
         (
             Note::WriteReverted,
             "WARN the server accepts writes of the Lease but does not keep their content: check for an admission policy \
