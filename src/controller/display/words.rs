@@ -19,7 +19,7 @@ pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {
 pub(super) fn vacancy(verdict: &LeaseVerdict) -> String {
     match verdict {
         LeaseVerdict::Unheld { cause, .. } | LeaseVerdict::NoLiveCandidate { cause, .. } => {
-            format!("No candidate leads: {}.", cause)
+            format!("No candidate leads: {cause}.")
         }
         LeaseVerdict::Foreign { .. } => {
             "The holder has no admissible candidate, so the controller leaves it alone.".to_owned()
