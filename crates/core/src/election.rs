@@ -39,6 +39,7 @@ mod verdict;
 mod writes;
 
 pub use config::{Config, EvidenceConfig};
+pub(crate) use damping::Damping;
 pub use decision::{Action, Decision};
 pub use evidence::Doubt;
 pub use ineffective::{NoEffect, Write};

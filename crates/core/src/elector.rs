@@ -135,7 +135,9 @@ impl Elector {
                     records.retain(|record| record.lease_name == self.config.lease_name);
                 }
                 let free_from = self.lease.view().free_from_with(records.iter().flatten());
-                let news = self.fallback.observe_list(now.moment, attempt, records.as_deref(), free_from, &self.config);
+                let lease = self.lease.view().record();
+                let news =
+                    self.fallback.observe_list(now, attempt, (records.as_deref(), lease), free_from, &self.config);
                 self.note(news);
                 if let Some(candidate) = &mut self.candidate
                     && self.fallback.must_list_again()

@@ -6,7 +6,11 @@
 
 use std::cmp::Ordering;
 
-use crate::model::{CandidateKey, CandidateRecord, Inadmissible, Moment, Standing, Strategy, Version, WireTime};
+use crate::election::{Config, Damping};
+use crate::model::{
+    CandidateKey, CandidateRecord, Inadmissible, LeaseRecord, Moment, Now, RecordedStatus, Standing, Strategy, Version,
+    WireTime,
+};
 
 /// The parsed values by which a candidate is ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -127,6 +131,27 @@ impl<'a> Contender<'a> {
     /// A candidate whom neither damping nor an administrator's act concerns.
     pub const fn by_rank(rank: &'a Rank, strategy: &'a Strategy) -> Self {
         Self { rank, strategy, is_excluded: false, last_loss: None, is_pinned: false, is_transfer_target: false }
+    }
+
+    /// A candidate as the objects alone show it to a process that has observed nothing before. `lease` is its Lease, if
+    /// that exists.
+    pub(crate) fn recorded(
+        (record, rank): (&CandidateRecord, &'a Rank),
+        strategy: &'a Strategy,
+        lease: Option<&LeaseRecord>,
+        now: Now,
+    ) -> Self {
+        let RecordedStatus { damping_count, damped_until, .. } = record.status;
+        let damping = Damping::recorded(damping_count, damped_until, now, &Config::default());
+        let transfer = lease.and_then(|lease| lease.acts.transfer.as_ref());
+        Self {
+            rank,
+            strategy,
+            is_excluded: record.acts.exclusion(now.wall).is_some(),
+            last_loss: damping.last_loss(now.moment),
+            is_pinned: lease.and_then(|lease| lease.pin(now.wall)).is_some_and(|pin| pin.candidate == *rank.key.name),
+            is_transfer_target: transfer.is_some_and(|transfer| transfer.includes(&rank.key)),
+        }
     }
 
     /// The order of the candidates of one Lease. The better candidate is less.

@@ -285,6 +285,7 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
     let age = micros(duration(case, "age").unwrap_or_default());
     let ahead = micros(duration(case, "ahead").unwrap_or_default());
     let state = text(case, "state");
+    let is_damped = state.as_deref() == Some(CandidateState::Damped.as_str());
     let renewed = wall_at(lab.now_micros - age + ahead);
     let strategy = strategy(case).unwrap_or_else(|| "OldestEmulationVersion".to_owned());
     let is_only_created = case.take_flag("never-renewed").unwrap();
@@ -294,13 +295,17 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
         lease_name: text(case, "lease").unwrap_or_else(|| LEASE.to_owned()),
         binary_version: version.clone(),
         // A third party's strategy may need no emulation version.
-        emulation_version: (strategy == "OldestEmulationVersion").then_some(version),
+        emulation_version: Strategy::read(Some(&strategy))
+            .is_ok_and(|known| known.needs_emulation_version())
+            .then_some(version),
         strategy: Some(strategy),
         renew_time: (!is_only_created).then_some(renewed),
         owned: case.take_flag("owned").unwrap(),
         lease_duration_seconds: case.try_take_arg("duration").unwrap(),
         status: RecordedStatus {
             state: CandidateState::ALL.into_iter().find(|known| Some(known.as_str()) == state.as_deref()),
+            damping_count: u32::from(is_damped) * 6,
+            damped_until: is_damped.then(|| lab.wall().after(std::time::Duration::from_secs(600))),
             ..RecordedStatus::default()
         },
         ..CandidateRecord::default()

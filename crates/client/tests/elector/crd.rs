@@ -33,7 +33,11 @@ fn cases() -> Vec<Case> {
         (json!({ "emulationVersion": "1.32.0+newer.build" }), None),
         (json!({ "emulationVersion": "x" }), Some("emulationVersion must be a semantic version")),
         (json!({ "emulationVersion": "1.33" }), Some("emulationVersion must not be above binaryVersion")),
-        (json!({ "emulationVersion": null }), Some("emulationVersion is required by the strategy")),
+        (json!({ "emulationVersion": null }), Some("emulationVersion is required by the strategies")),
+        (
+            json!({ "emulationVersion": null, "strategy": "hustings.io/NewestEmulationVersion" }),
+            Some("emulationVersion is required by the strategies"),
+        ),
         (json!({ "emulationVersion": format!("1.32.0+{}", long(250)) }), Some("may not be more than 256 bytes")),
         (json!({ "emulationVersion": null, "strategy": "example.com/Mine" }), None),
         (
@@ -42,6 +46,7 @@ fn cases() -> Vec<Case> {
         ),
         // strategy
         (json!({ "strategy": "OldestEmulationVersion" }), None),
+        (json!({ "strategy": "hustings.io/NewestEmulationVersion" }), None),
         (json!({ "strategy": "example.com/My_strategy.v2" }), None),
         (json!({ "strategy": "Mine" }), Some("strategy must be OldestEmulationVersion or a qualified name")),
         (json!({ "strategy": "example.com/a/b" }), Some("strategy must be OldestEmulationVersion or a qualified name")),

@@ -13,7 +13,7 @@ use crate::model::{Moment, Now, WireTime};
 
 /// How often a candidate lost the Lease, and until when it ranks last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Damping {
+pub(crate) struct Damping {
     pub(super) count: u32,
     last: Option<Last>,
 }
@@ -32,7 +32,7 @@ impl Damping {
     /// The damping that a candidate's status records. Its end is by the wall clock of the controller that wrote it. It
     /// never lasts longer from now than a damping that starts now, so a clock that is hours ahead excludes no
     /// candidate.
-    pub(super) fn recorded(count: u32, end: Option<WireTime>, now: Now, config: &Config) -> Self {
+    pub(crate) fn recorded(count: u32, end: Option<WireTime>, now: Now, config: &Config) -> Self {
         let last = end.filter(|_| count > 0).map(|end| {
             let longest = period(count, config);
             let until = now.moment.after(now.wall.until(end).min(longest));
@@ -74,7 +74,7 @@ impl Damping {
     }
 
     /// When the candidate last lost the Lease; `None` if it does not rank last at `now`.
-    pub(super) fn last_loss(&self, now: Moment) -> Option<Moment> {
+    pub(crate) fn last_loss(&self, now: Moment) -> Option<Moment> {
         self.last_at(now).map(|last| last.at)
     }
 

@@ -23,8 +23,10 @@ use super::super::messages::{Action, AttemptId, Note, Withheld};
 use super::super::plan::{Plan, PlannedRequest};
 use super::super::timers::Timer;
 use super::vacancy::Vacancy;
-use crate::model::{CandidateRecord, CandidateState, Hold, Inadmissible, Moment, Standing, Version, WireTime};
-use crate::ranking::{Rank, Rule};
+use crate::model::{
+    CandidateRecord, CandidateState, Hold, Inadmissible, LeaseRecord, Moment, Now, Standing, Version, WireTime,
+};
+use crate::ranking::{Contender, Rank, Rule};
 
 /// How long electors wait for a controller.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -151,23 +153,24 @@ impl Fallback {
     }
 
     /// Records the list of the candidates; `None` if the cluster does not know the kind. `free_from` is when the Lease
-    /// becomes free, as far as these candidates show. Returns a note if there is news.
+    /// becomes free, as far as these candidates show. `lease` is the Lease, if it exists. Returns a note if there is
+    /// news.
     pub(in crate::elector) fn observe_list(
         &mut self,
-        now: Moment,
+        now: Now,
         attempt: AttemptId,
-        records: Option<&[CandidateRecord]>,
+        (records, lease): (Option<&[CandidateRecord]>, Option<&LeaseRecord>),
         free_from: Option<Moment>,
         config: &Config,
     ) -> Option<Note> {
         let Listing { request, vacancy } = self.listing.take_if(|listing| listing.request.id == attempt)?;
         let candidates = records.unwrap_or_default().iter().map(|record| (record, record.standing())).collect();
-        let (verdict, note) = match wait(candidates, config) {
+        let (verdict, note) = match wait(candidates, lease, now, config) {
             Ok(wait) => {
                 let claim_at = request.sent.after(wait).max(free_from.unwrap_or(vacancy.free_from));
                 (FallbackVerdict::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
             }
-            Err(withheld) => (FallbackVerdict::ListAt(now.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
+            Err(withheld) => (FallbackVerdict::ListAt(now.moment.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
         };
         self.last_list = Some(ListResult { vacancy, verdict });
         self.news(note?)
@@ -217,6 +220,8 @@ impl Fallback {
 /// Fails if the elector must not claim the Lease: the strategy is not ours, or its own candidate is not admissible.
 fn wait(
     candidates: Vec<(&CandidateRecord, Result<Standing, Inadmissible>)>,
+    lease: Option<&LeaseRecord>,
+    now: Now,
     config: &Config,
 ) -> Result<Duration, Withheld> {
     let own = candidates.iter().find(|(record, _)| record.name == config.identity);
@@ -241,15 +246,12 @@ fn wait(
     }
     own.map_or(Ok(()), |own| rule.admits(&own)).map_err(Withheld::Inadmissible)?;
     candidates.retain(|(_, standing)| rule.admits(standing).is_ok());
-    let mut live: Vec<_> = candidates
-        .iter()
-        .filter(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT, renewed)))
-        .map(|(record, standing)| (is_in(record, CandidateState::Damped), Rank::new(standing, record), &record.name))
-        .collect();
-    live.sort_by(|(damped, rank, _), (other_damped, other, _)| {
-        damped.cmp(other_damped).then_with(|| rank.order(other, rule.strategy()))
-    });
-    let better = live.iter().position(|(_, _, name)| **name == config.identity);
+    candidates.retain(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT, renewed)));
+    let ranks: Vec<_> = candidates.iter().map(|(record, standing)| (*record, Rank::new(standing, record))).collect();
+    let contender = |(record, rank)| (Contender::recorded((record, rank), rule.strategy(), lease, now), &record.name);
+    let mut live: Vec<_> = ranks.iter().map(|(record, rank)| contender((*record, rank))).collect();
+    live.sort_by(|(one, _), (other, _)| one.order(other));
+    let better = live.iter().position(|(_, name)| **name == config.identity);
     let place = better.and_then(|better| u32::try_from(better).ok()).map(|better| better.saturating_add(1));
     Ok(place.map_or(LONGEST_WAIT, |place| STEP.saturating_mul(place).min(LONGEST_WAIT)))
 }

@@ -1,5 +1,10 @@
 use super::*;
-use crate::model::RecordedStatus;
+use crate::election::{self, Election};
+use crate::model::{
+    Annotation, CandidateActs, Exclusion, LeaseActs, Pin, RecordedStatus, SessionMark, Strategy, Transfer,
+};
+
+const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(100_000_000_000) };
 
 /// A candidate whose last sign of life is this old when the elector's own candidate renews.
 fn candidate(name: &str, version: &str, age: Duration) -> CandidateRecord {
@@ -20,7 +25,7 @@ fn own() -> CandidateRecord {
 
 fn wait_beside(other: &CandidateRecord) -> Result<Duration, Withheld> {
     let own = own();
-    wait([&own, other].map(|record| (record, record.standing())).to_vec(), &Config::of("own"))
+    wait([&own, other].map(|record| (record, record.standing())).to_vec(), None, NOW, &Config::of("own"))
 }
 
 #[test]
@@ -39,4 +44,44 @@ fn a_dissenter_counts_while_it_is_valid_and_not_marked_unresponsive() {
     assert_eq!(wait_beside(&dissenter(VALID + Duration::from_micros(1))), Ok(STEP));
     let status = RecordedStatus { state: Some(CandidateState::Unresponsive), ..RecordedStatus::default() };
     assert_eq!(wait_beside(&CandidateRecord { status, ..dissenter(Duration::ZERO) }), Ok(STEP));
+}
+
+#[test]
+fn the_fallback_has_the_order_of_the_election() {
+    let until = NOW.wall.after(Duration::from_secs(300));
+    let lost =
+        |damping_count, until| RecordedStatus { damping_count, damped_until: Some(until), ..RecordedStatus::default() };
+    let named = |name: &str| candidate(name, "1.1", Duration::ZERO);
+    let exclude = Some(Annotation::Valid(Exclusion { until, reason: String::new() }));
+    let candidates = [
+        named("equal"),
+        CandidateRecord { creation_time: WireTime::from_micros(1), ..named("a-later-one") },
+        CandidateRecord { priority: 1, ..named("priority") },
+        CandidateRecord { binary_version: "1.2".to_owned(), ..named("newer-binary") },
+        CandidateRecord { acts: CandidateActs { exclude, ..CandidateActs::default() }, ..named("excluded") },
+        CandidateRecord { status: lost(6, until), ..candidate("damped-later", "1.0", Duration::ZERO) },
+        CandidateRecord { status: lost(1, NOW.wall.after(STEP)), ..candidate("damped", "1.0", Duration::ZERO) },
+        CandidateRecord { status: lost(1, NOW.wall), ..named("no-longer-damped") },
+        candidate("pinned", "1.2", Duration::ZERO),
+        named("transferred"),
+    ];
+    let pin = Some(Annotation::Valid(Pin { candidate: "pinned".to_owned(), until }));
+    let acts = LeaseActs { pin, transfer: Some(Transfer::read("transferred")), ..LeaseActs::default() };
+    let lease = LeaseRecord { acts, session: SessionMark::Open, ..LeaseRecord::default() };
+    for strategy in Strategy::OURS {
+        let asks = |record| CandidateRecord { strategy: Some(strategy.as_str().to_owned()), ..record };
+        let records = candidates.clone().map(asks);
+        let mut election = Election::new(election::Config::default(), "n", "l");
+        election.observe(NOW, election::Observation::Lease { record: lease.clone(), source: election::Source::Watch });
+        for record in records.clone() {
+            election.observe(NOW, election::Observation::Candidate { record, source: election::Source::Watch });
+        }
+        let order: Vec<_> = election.ranking(NOW).into_iter().map(|(key, _)| key.name.to_string()).collect();
+        let listed: Vec<_> = records.iter().map(|record| (record, record.standing())).collect();
+        let place = |name: &String| wait(listed.clone(), Some(&lease), NOW, &Config::of(name)).unwrap();
+        let mut fallback = order.clone();
+        fallback.sort_by_key(place);
+        assert_eq!(fallback, order, "{strategy:?}");
+        assert!(order.windows(2).all(|pair| place(&pair[0]) < place(&pair[1])), "{order:?}");
+    }
 }
