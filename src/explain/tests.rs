@@ -7,12 +7,14 @@
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
-use hustings_core::model::{ContainerEnd, Moment, Now, Observed, PodRecord, WireTime};
+use hustings_core::model::{CandidateRecord, ContainerEnd, Moment, Now, Observed, PodRecord, WireTime};
 use serde_json::{Value, json};
 
 use super::render::render;
 use super::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags, Scene};
 use super::{explain, limit};
+use crate::forecast::{HolderForecast, Objects, forecast};
+use crate::status;
 use crate::terminal::Styles;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/explain");
@@ -110,6 +112,69 @@ fn candidates_of_both_apis_with_the_same_name_are_explained_one_by_one() {
     let notes = explain(&scene(&input)).candidates;
     let awaited: Vec<_> = notes.iter().map(|note| (&*note.claims, note.reason.contains("answered the ping"))).collect();
     assert_eq!(awaited, [("1.1", true), ("1.0", false)], "{notes:?}");
+}
+
+// A test of the core compares the election with the fallback of an elector.
+#[test]
+fn the_election_its_verdicts_status_explain_and_forecasts_have_one_order() {
+    for strategy in ["OldestEmulationVersion", "hustings.io/NewestEmulationVersion"] {
+        let candidate = |name: &str, version: &str, more: Value| {
+            let mut candidate = json!({ "name": name, "version": version, "strategy": strategy, "state": "Standby" });
+            candidate.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            candidate
+        };
+        let damped = |until| json!({ "dampings": 6, "dampedUntil": until, "state": "Damped" });
+        let annotations = json!({ "hustings.io/session": "open", "hustings.io/transfer": "transferred",
+            "hustings.io/pin": "pinned until 2026-01-02T04:00:00Z" });
+        let input = json!({
+            "lease": { "metadata": { "annotations": annotations }, "spec": { "leaseDurationSeconds": 1 } },
+            "candidates": [
+                candidate("equal", "1.1", json!({})),
+                candidate("later", "1.1", json!({ "created": "2026-01-01T00:00:01Z" })),
+                candidate("native", "1.1", json!({ "native": true })),
+                candidate("priority", "1.1", json!({ "priority": 1 })),
+                candidate("newer", "1.2", json!({ "emulates": "1.1" })),
+                candidate("excluded", "1.1", json!({ "exclude": "2026-01-02T04:00:00Z: drain" })),
+                candidate("damped", "1.1", damped("2026-01-02T03:10:00.000000Z")),
+                candidate("damped-later", "1.1", damped("2026-01-02T03:11:00.000000Z")),
+                candidate("pinned", "1.1", json!({})),
+                candidate("transferred", "1.1", json!({})),
+            ],
+        });
+        let scene = scene(&input);
+        let mut records: Vec<_> = scene.candidates.iter().map(|candidate| candidate.record.clone()).collect();
+        let mut election = status::election(("shop", "web"), scene.observed.as_ref(), records.iter(), scene.now);
+        let order: Vec<_> = election.ranking(scene.now).into_iter().map(|(key, _)| key.name.to_string()).collect();
+        let observed = [(("shop".to_owned(), "web".to_owned()), scene.observed.clone().unwrap())].into();
+        let leases = scene.lease.clone().into_iter().collect();
+        let rows = status::rows(leases, scene.candidates.clone(), &observed, scene.now, true);
+        let verdicts = election.decide(scene.now).candidates;
+        let explained = explain(&scene).candidates;
+        // The elected candidate leaves, and the next one follows. An excluded candidate is never elected.
+        let mut elected = Vec::new();
+        while let Some(name) = next(&scene, &records) {
+            records.retain(|record| record.name != name);
+            elected.push(name);
+        }
+        elected.push("excluded".to_owned());
+        let lists: [Vec<String>; 4] = [
+            rows[0].candidates.iter().map(|row| row.name.clone()).collect(),
+            verdicts.iter().map(|verdict| verdict.candidate.name.to_string()).collect(),
+            explained.iter().map(|note| note.name.clone()).collect(),
+            elected,
+        ];
+        assert_eq!(lists, [(); 4].map(|()| order.clone()), "{strategy}");
+    }
+}
+
+fn next(scene: &Scene, records: &[CandidateRecord]) -> Option<String> {
+    let objects = Objects {
+        key: ("shop", "web"),
+        lease: scene.lease.as_ref().map(|lease| &lease.record),
+        candidates: records.iter().collect(),
+        unchanged_for: Duration::ZERO,
+    };
+    forecast(objects, HolderForecast::Lives, scene.now.wall).named
 }
 
 #[test]
