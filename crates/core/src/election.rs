@@ -20,6 +20,7 @@ mod decision;
 mod eligibility;
 mod evidence;
 mod fingerprint;
+mod hand_over;
 mod ineffective;
 mod judging;
 mod losses;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use hustings_client::api::MicroTime;
-use hustings_core::election::{CandidateVerdict, Config, Election, Event, Ineligible, LeaseVerdict, Reason};
+use hustings_core::election::{CandidateVerdict, Election, Event, Ineligible, LeaseVerdict, Reason};
 use hustings_core::model::{CandidateState, Hold, Now, WireTime};
 
 use super::words;
@@ -102,9 +102,8 @@ impl Facts<'_> {
     /// The holder was asked to hand over and has ignored the request for too long.
     fn ignored_request(&self) -> Option<Problem> {
         let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = self.lease else { return None };
-        let ignored = self.now.moment.since(self.election.preferred_since()?) > Config::default().ignored_after;
         let event = Event::HolderIgnoresPreferred { holder: holder.clone(), preferred: preferred.clone() };
-        ignored.then(|| warning(&event))
+        self.election.ignores_request(self.now.moment).then(|| warning(&event))
     }
 
     fn malformed_acts(&self) -> impl Iterator<Item = Problem> {
@@ -149,7 +148,7 @@ fn warning(event: &Event) -> Problem {
 #[cfg(test)]
 mod tests {
     use hustings_client::api::{ReadCandidate, ReadLease};
-    use hustings_core::election::{Observation, Source};
+    use hustings_core::election::{Config, Observation, Source};
     use hustings_core::model::{CandidateKey, Cause, Ending, Moment, Unheld};
     use serde_json::json;
 

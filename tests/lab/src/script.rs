@@ -305,7 +305,7 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
         status: RecordedStatus {
             state: CandidateState::ALL.into_iter().find(|known| Some(known.as_str()) == state.as_deref()),
             damping_count: u32::from(is_damped) * 6,
-            damped_until: is_damped.then(|| lab.wall().after(std::time::Duration::from_secs(600))),
+            damped_until: is_damped.then(|| lab.wall().after(std::time::Duration::from_mins(10))),
             ..RecordedStatus::default()
         },
         ..CandidateRecord::default()

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::hand_over;
 use super::member::{Claim, Member};
 use super::reason::{Choice, Ineligible};
 use crate::model::{
@@ -52,6 +53,8 @@ pub(super) struct Terms {
     pub(super) holder: Option<CandidateKey>,
     /// The candidate that the holder is asked to hand over to.
     pub(super) preferred: Option<CandidateKey>,
+    /// The request to hand over stands although its candidate is only equal to the holder.
+    pub(super) request_stands: bool,
     /// The candidate that an administrator ranks first.
     pub(super) pinned: Option<CandidateKey>,
     /// To which candidate an administrator transfers the Lease.
@@ -89,7 +92,8 @@ impl Terms {
         let shared_names = shared_names.map(|member| Arc::clone(&member.key.name)).collect();
         let Now { moment: now, wall } = now;
         let (holder, preferred, pinned, transfer, holder_stays) = (None, None, None, None, false);
-        Self { rule, hold, now, wall, holder, preferred, pinned, transfer, holder_stays, shared_names }
+        let request_stands = lease.is_some_and(hand_over::stands_among_equals);
+        Self { rule, hold, now, wall, holder, preferred, request_stands, pinned, transfer, holder_stays, shared_names }
     }
 
     /// The claims of a candidate, or the reason why it is not admissible. Age never makes a candidate inadmissible.
@@ -162,10 +166,10 @@ impl Terms {
     }
 
     /// Whether this candidate may replace a live holder of equal merit. It may if an administrator transfers the Lease
-    /// to it, or if the holder was already asked to hand over to it. Without the second case, a controller that
-    /// restarts would withdraw the request that a transfer caused.
+    /// to it, or if the holder was already asked to hand over to it and that request stands among equals. The second
+    /// case is a request that a transfer caused.
     fn may_follow_equal(&self, candidate: &CandidateKey) -> bool {
-        self.is_transfer_to(candidate) || self.preferred.as_ref() == Some(candidate)
+        self.is_transfer_to(candidate) || (self.request_stands && self.preferred.as_ref() == Some(candidate))
     }
 
     fn is_transfer_to(&self, candidate: &CandidateKey) -> bool {

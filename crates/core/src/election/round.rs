@@ -8,7 +8,6 @@ use self::upkeep::{settle, withdraw_pings};
 use super::builder::DecisionBuilder;
 use super::eligibility::Candidates;
 use super::ineffective::Part;
-use super::losses::HoldingPeriod;
 use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
 use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Presence};
 
@@ -37,7 +36,7 @@ impl Election {
         let mut candidates = Candidates::ranked(members.values_mut().map(AsMut::as_mut), terms);
         let verdict = self.elect(verdict, &mut candidates, &mut builder);
         self.report_acts(&mut builder);
-        self.report_ignoring(&verdict, &mut builder);
+        self.follow_request(&verdict, &mut builder);
         self.collect(&mut candidates, &mut builder);
         withdraw_pings(&mut candidates, &mut builder);
         let verdicts = self.judge(&verdict, &mut candidates, &mut builder);
@@ -118,13 +117,6 @@ impl Election {
     pub(super) fn is_leaving(&self) -> bool {
         let is_own_announcement = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
         is_own_announcement && self.lease.view.record().is_some_and(|record| record.leaving_holder().is_some())
-    }
-
-    /// Whether a native holder cannot be asked to hand over: the server or the holder has just dropped the request.
-    pub(super) fn holder_stays(&self, now: Moment) -> bool {
-        let declined_at = self.holding_period.as_ref().and_then(HoldingPeriod::declined_at);
-        let dropped_at = self.keeps_native_fields.and_then(|(keeps, at)| (!keeps).then_some(at));
-        declined_at.max(dropped_at).is_some_and(|at| now < at.after(self.config.asks_again_after))
     }
 
     fn read_lease(&self, builder: &mut DecisionBuilder) {

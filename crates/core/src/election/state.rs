@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::backoff::Backoff;
 use super::ballot::Ballot;
 use super::evidence::HolderWatch;
+use super::hand_over::HandOverRequest;
 use super::ineffective::{IneffectiveWrites, Part};
 use super::losses::{HoldingPeriod, Members};
 use super::member::Member;
@@ -51,17 +52,6 @@ pub(super) struct UnheldPeriod {
     pub(super) cause: Unheld,
     /// The last election found no live candidate, and an event has reported it.
     pub(super) no_live_candidate: bool,
-}
-
-/// A holder that was asked to hand over.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct HandOverRequest {
-    pub(super) holder: CandidateKey,
-    pub(super) since: Moment,
-    pub(super) reported: bool,
-    pub(super) preferred: CandidateKey,
-    /// Since when the request names this preferred holder.
-    pub(super) preferred_since: Moment,
 }
 
 /// The acts in force on a Lease that this controller has already reported.
@@ -191,11 +181,6 @@ impl Election {
     /// The newest observed version of a candidate.
     pub fn candidate(&self, candidate: &CandidateKey) -> Option<&CandidateRecord> {
         self.members.get(candidate).map(|member| &*member.record)
-    }
-
-    /// Since when the holder has been asked to hand over, as of the last decision.
-    pub fn preferred_since(&self) -> Option<Moment> {
-        self.request.as_ref().map(|request| request.since)
     }
 
     /// The kinds of writes that succeed without effect. Each comes with the reason, and with the candidate if it

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
 use crate::election::builder::DecisionBuilder;
-use crate::election::eligibility::{Candidates, Seat, Terms};
+use crate::election::eligibility::{Candidates, Seat};
 use crate::election::member::Member;
-use crate::election::state::HandOverRequest;
-use crate::election::{Action, Election, Event, Timer, TransferRefusal, writes};
-use crate::model::{CandidateKey, CandidateKind, Moment, Transfer};
+use crate::election::{Action, Election, Event, Timer, hand_over, writes};
+use crate::model::{CandidateKey, CandidateKind, Transfer};
 use crate::ranking::Criterion;
 
 impl Election {
@@ -108,12 +107,6 @@ impl Election {
         self.conclude_transfer(electee.as_ref(), &seat, candidates, builder);
     }
 
-    /// Whether the server is known to keep the native fields of a Lease.
-    fn may_keep_request(&self) -> bool {
-        let shows_strategy = || self.lease.view.record().is_some_and(|record| record.native.strategy.is_some());
-        self.keeps_native_fields.map_or_else(shows_strategy, |(keeps, _)| keeps)
-    }
-
     /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
     /// same proofs of life serve the grant that follows.
     pub(super) fn relieve(
@@ -133,20 +126,6 @@ impl Election {
             }
         }
         self.conclude_transfer(electee.as_ref(), &seat, candidates, builder);
-    }
-
-    fn prefer(
-        &mut self,
-        holder: &Arc<str>,
-        electee: &CandidateKey,
-        criterion: Option<Criterion>,
-        terms: &Terms,
-        builder: &mut DecisionBuilder,
-    ) {
-        let Some(observed) = self.lease.view.present() else { return };
-        let lease = (observed.record(), self.lease.view.history());
-        let (write, event) = writes::prefer(lease, holder, electee, criterion, terms.rule.strategy());
-        self.write_lease(write, Some(event), builder);
     }
 
     /// Runs the election of a preferred holder among the eligible candidates. Withdraws the request when none is left.
@@ -174,16 +153,10 @@ impl Election {
         }
         let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
         if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&member.key) == preferred.as_ref())
-            && incumbent.ping.is_none()
+            && hand_over::must_ping_again(incumbent, unchanged_since, builder, &self.config)
         {
-            let due = incumbent
-                .last_ping_at
-                .map_or(now, |at| at.after(at.since(unchanged_since).clamp(self.config.window, self.config.validity)));
-            builder.set(Timer::RepeatedPing, due);
-            if due <= now {
-                ballot.restart(now);
-                builder.act(incumbent.ping(builder.now, &self.config));
-            }
+            ballot.restart(now);
+            builder.act(incumbent.ping(builder.now, &self.config));
         }
         let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
         if outcome == BallotResult::Closed(None) {
@@ -194,41 +167,5 @@ impl Election {
             }
         }
         outcome
-    }
-
-    /// Withdraws the request to hand over, and reports why. Publishes no event if the request did not reach the holder:
-    /// a native holder does not read the annotation.
-    pub(super) fn withdraw_request(
-        &mut self,
-        why: TransferRefusal,
-        candidates: &Candidates<'_>,
-        builder: &mut DecisionBuilder,
-    ) {
-        let Some(record) = self.lease.view.record() else { return };
-        let holder = record.holder.as_deref().unwrap_or_default().into();
-        let event = candidates.terms.preferred.clone().map(|preferred| Event::Withdrawn { holder, preferred, why });
-        let write = writes::unprefer(record, self.lease.view.history(), event.as_ref());
-        self.write_lease(write, event, builder);
-    }
-
-    /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred
-    /// holder, and the claims and processes of both.
-    ///
-    /// The wait before the next ping of the preferred holder is the time from that change to its last ping. So the
-    /// intervals double, and a holder that never hands over costs few writes.
-    fn request_unchanged_since(&self, candidates: &Candidates<'_>, now: Moment) -> Moment {
-        let Terms { holder, preferred, .. } = &candidates.terms;
-        let is_current = |asked: &&HandOverRequest| {
-            (Some(&asked.holder), Some(&asked.preferred)) == (holder.as_ref(), preferred.as_ref())
-        };
-        let Some(asked) = self.request.as_ref().filter(is_current) else { return now };
-        let term = self.holding_period.as_ref().map(|period| period.since);
-        candidates
-            .members
-            .iter()
-            .filter(|member| member.key == asked.holder || member.key == asked.preferred)
-            .map(|member| member.claim_changed_at)
-            .chain(term)
-            .fold(asked.preferred_since, Moment::max)
     }
 }

@@ -6,7 +6,6 @@ use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::Candidates;
 use crate::election::ineffective::Part;
 use crate::election::member::Member;
-use crate::election::state::HandOverRequest;
 use crate::election::{Action, Election, Event, LeaseVerdict, Timer, Write, writes};
 use crate::model::{CandidateKey, CandidateKind};
 
@@ -46,35 +45,6 @@ impl Election {
             && !builder.writes_lease()
         {
             self.write_lease(writes::unmark(record), None, builder);
-        }
-    }
-
-    /// Publishes one event about a holder that was asked to hand over long ago and has not done so.
-    pub(super) fn report_ignoring(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
-        let now = builder.now.moment;
-        let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict else {
-            self.request = None;
-            return;
-        };
-        let asked = match &mut self.request {
-            Some(asked) if asked.holder == *holder => asked,
-            slot => slot.insert(HandOverRequest {
-                holder: holder.clone(),
-                since: now,
-                reported: false,
-                preferred: preferred.clone(),
-                preferred_since: now,
-            }),
-        };
-        if asked.preferred != *preferred {
-            (asked.preferred, asked.preferred_since) = (preferred.clone(), now);
-        }
-        let due = asked.since.after(self.config.ignored_after);
-        builder.set(Timer::IgnoredRequest, due);
-        if now >= due && !asked.reported {
-            asked.reported = true;
-            let (holder, preferred) = (holder.clone(), preferred.clone());
-            builder.act(Action::Event(Event::HolderIgnoresPreferred { holder, preferred }));
         }
     }
 
