@@ -48,7 +48,7 @@ fn a_dissenter_counts_while_it_is_valid_and_not_marked_unresponsive() {
 
 #[test]
 fn the_fallback_has_the_order_of_the_election() {
-    let until = NOW.wall.after(Duration::from_secs(300));
+    let until = NOW.wall.after(Duration::from_mins(5));
     let lost =
         |damping_count, until| RecordedStatus { damping_count, damped_until: Some(until), ..RecordedStatus::default() };
     let named = |name: &str| candidate(name, "1.1", Duration::ZERO);
