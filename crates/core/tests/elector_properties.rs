@@ -207,12 +207,17 @@ impl Run {
                 lease.transitions = lease.transitions.saturating_add(1);
                 lease.renew_time = Some(self.lab.wall().later_than(lease.renew_time));
             }
+            Edit::LateRelease => (lease.holder, lease.duration_seconds) = (None, 1),
             Edit::NoSession => lease.session = SessionMark::Absent,
             Edit::GarbledSession => lease.session = SessionMark::Unreadable("garbled".to_owned()),
         }
-        let was_free = self.lab.lease().is_some_and(LeaseRecord::is_given_up);
-        // Premise of S1: nobody forges the release form, and nobody changes the electee of a grant.
-        if (lease.is_given_up() && !was_free) || lease.is_open() {
+        // Premise of S1: nobody forges the release form without a session, and nobody changes the electee of a grant.
+        // The premise does not ask the code under test what that form is.
+        let is_released = |lease: &LeaseRecord| {
+            let by_client_go = lease.duration_seconds == 1 && lease.session == SessionMark::Absent;
+            lease.holder.is_none() && (lease.is_open() || by_client_go)
+        };
+        if (is_released(&lease) && !self.lab.lease().is_some_and(is_released)) || lease.is_open() {
             return;
         }
         self.lab.edit_lease(|current| *current = lease);

@@ -46,6 +46,8 @@ pub(crate) enum Edit {
     Transitions(u32),
     /// Another holder claims the Lease by the rules of client-go, which keeps the annotations.
     Claim,
+    /// A process of client-go releases the Lease although it has lost it. It keeps the annotations.
+    LateRelease,
     NoSession,
     GarbledSession,
 }
@@ -77,6 +79,7 @@ fn edits() -> impl Strategy<Value = Edit> {
         prop_oneof![Just(0), Just(1), Just(15), Just(40)].prop_map(Edit::Duration),
         any::<u32>().prop_map(Edit::Transitions),
         Just(Edit::Claim),
+        Just(Edit::LateRelease),
         Just(Edit::NoSession),
         Just(Edit::GarbledSession),
     ]
