@@ -13,7 +13,7 @@ use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Act, Mode, World, purpose};
+use super::{Act, Kubelets, Mode, World, purpose};
 use crate::machine::Machine;
 use crate::process::ControllerProcess;
 use crate::server::{Kind, News, PERSON};
@@ -63,9 +63,9 @@ impl World {
         let machine = Machine::new(&self.site, &name, &mut of_machine);
         let stays = rng.random_range(Duration::from_secs(1)..LONGEST_STAY);
         let settling = Duration::from_secs(rng.random_range(0..5));
+        let reads_pods = rng.random_bool(0.5) && self.setup.kubelets != Kubelets::Unread;
         self.trace(None, &format!("#{number} controller {name} of a second installation starts"));
-        self.second =
-            Some(ControllerProcess::start(&name, SECOND_NAMESPACE, (settling, rng.random_bool(0.5)), machine));
+        self.second = Some(ControllerProcess::start(&name, SECOND_NAMESPACE, (settling, reads_pods), machine));
         self.acts.push((Instant::now() + stays, Act::EndSecond));
         true
     }
