@@ -37,7 +37,10 @@ async fn a_holder_keeps_the_term_that_client_go_releases_late_and_writes_its_nam
         (held["spec"]["holderIdentity"] == "successor").then_some(held)
     };
     let held = until("the holder writes its name back", || stage.successor.log(), written).await;
-    assert_eq!(held["metadata"]["annotations"]["hustings.io/token"].as_str(), Some(token.unwrap().to_string().as_str()));
+    assert_eq!(
+        held["metadata"]["annotations"]["hustings.io/token"].as_str(),
+        Some(token.unwrap().to_string().as_str())
+    );
     assert!(stage.successor.leads(), "{}", stage.successor.log());
     assert_eq!(stage.successor.terms().len(), 1, "{}", stage.successor.log());
     // The standby observes it, too, and takes nothing over.
