@@ -16,11 +16,11 @@ use crate::replica::{Replica, campaign, hustings, until};
 const V1: &str = "client.authentication.k8s.io/v1";
 
 /// A kubeconfig file whose program appends a line to `starts` and then does what `body` says. `$ANSWER` prints the
-/// administrator's token, valid for 12 s.
+/// administrator's token, valid for 24 s.
 fn with_program(stage: &Stage, body: &str) -> std::path::PathBuf {
     let answer = format!(
         "printf '{{\"apiVersion\":\"{V1}\",\"kind\":\"ExecCredential\",\"status\":{{\"token\":\"{}\",\"expirationTimestamp\":\"%s\"}}}}' \
-         \"$(date -u -d '+12 seconds' +%Y-%m-%dT%H:%M:%SZ)\"",
+         \"$(date -u -d '+24 seconds' +%Y-%m-%dT%H:%M:%SZ)\"",
         stage.admin_token
     );
     let folder = stage.folder.path().display();
@@ -43,12 +43,14 @@ fn is_gone(pid: i32) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_slower_than_a_request_costs_no_term_while_the_former_token_is_valid() {
     let stage = Stage::new("slow-program").await;
-    // The first run is fast. Each later one takes 7 s, longer than any request may; the token lasts for 12 s.
+    // The first run is fast. Each later one takes 7 s, longer than a term without a renewal. The refresh begins 8 s before
+    // the end of the token.
     let kubeconfig = with_program(&stage, "[ -e ran ] && sleep 7\ntouch ran\nanswer");
-    let command = campaign(&kubeconfig, &stage.namespace, "work", "a", &["--direct"]);
+    let flags = ["--direct", "--lease-duration=6s", "--renew-deadline=4s", "--retry-period=300ms"];
+    let command = campaign(&kubeconfig, &stage.namespace, "work", "a", &flags);
     let replica = Replica::start(&stage.plane, &stage.namespace, "a", command);
     replica.says("leading", 0).await;
-    until("the program ran four times", || replica.log(), async || (starts(&stage).len() >= 4).then_some(())).await;
+    until("the program ran three times", || replica.log(), async || (starts(&stage).len() >= 3).then_some(())).await;
     assert!(replica.leads() && replica.terms().len() == 1, "{}", replica.log());
 }
 

@@ -1,7 +1,7 @@
 //! The token of a ServiceAccount rotates: its file gets a new one, and the former token is revoked.
 //!
-//! kube reads the file again once it is 50 s old, so the test takes about 70 s. A kubelet replaces a token long before
-//! the API server rejects it.
+//! A client reads the file again once it is 10 s old. The test takes about 70 s, because the terms must last for longer
+//! than the leases. A kubelet replaces a token long before the API server rejects it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
