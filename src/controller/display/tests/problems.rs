@@ -48,7 +48,7 @@ fn a_request_to_hand_over_that_is_ignored_for_a_minute_is_a_problem() {
     for second in 0..70 {
         scene.lease("b", "s/1/15", 7, &json!({ "hustings.io/preferred-holder": "a" }));
         let texts = scene.decided().problems;
-        let expected = usize::from(second > 60);
+        let expected = usize::from(second >= 60);
         assert_eq!(texts.iter().filter(|problem| problem.severity == Severity::Warning).count(), expected, "{texts:?}");
         scene.pass(1_000);
     }
