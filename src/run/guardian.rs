@@ -178,12 +178,22 @@ pub fn guard(folder: &Path) -> ExitCode {
             && killed.is_none()
             && (!is_open || clock.now() >= moment)
         {
-            kill(target, folder);
+            let mut has_ended = false;
+            let is_over = || {
+                // A closed pipe changes nothing: the next round ends the guardian.
+                let _ = receive(pipe.as_fd(), Some(Duration::ZERO), &mut unread);
+                has_ended |= obey(&mut unread, &mut guarded);
+                has_ended || guarded.is_none_or(|(newest, _)| newest != target)
+            };
+            kill(target, folder, is_over);
             tracing::error!(
                 reason = if is_open { "the wrapper is frozen" } else { "the wrapper is gone" },
                 "the guardian killed the command"
             );
             killed = Some(target);
+            if has_ended {
+                return ExitCode::SUCCESS;
+            }
         }
         if let Err(error) = received {
             tracing::error!(%error, "the guardian could not read from the wrapper");
@@ -211,9 +221,12 @@ fn obey(unread: &mut Vec<u8>, guarded: &mut Option<(SignalTarget, Moment)>) -> b
     false
 }
 
-/// Kills the command and the processes that it started, until none is left. It retries while the processes cannot be
-/// listed.
-fn kill(target: SignalTarget, folder: &Path) {
+/// Kills the command and the processes that it started, until none is left or the work `is_over`. It retries while the
+/// processes cannot be listed.
+///
+/// A wrapper that was frozen may continue meanwhile. When it has cleared the command away, it says so, and may start the
+/// next command, which has the same variable.
+fn kill(target: SignalTarget, folder: &Path, mut is_over: impl FnMut() -> bool) {
     let started = Instant::now();
     let variable = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
     let mut failure_is_logged = false;
@@ -224,7 +237,7 @@ fn kill(target: SignalTarget, folder: &Path) {
     // call fails only if no process is left.
     let _ = target.signal(Signal::KILL);
     while started.elapsed() <= KILL_LIMIT {
-        match kill_listed(target, &variable) {
+        match kill_listed(target, &variable, &mut is_over) {
             Ok(0) if found_none => return,
             Ok(left) => found_none = left == 0,
             Err(error) => {
@@ -240,14 +253,19 @@ fn kill(target: SignalTarget, folder: &Path) {
 }
 
 /// Kills the processes whose environment has a variable that starts with `variable`. Returns how many of them and of
-/// `target` are left.
+/// `target` are left; none if the work `is_over`, as seen after the processes were listed. So a process that was started
+/// after that is not among them.
 ///
 /// # Errors
 /// Fails if some processes could not be read, so that others may be left.
-fn kill_listed(target: SignalTarget, variable: &[u8]) -> std::io::Result<usize> {
+fn kill_listed(target: SignalTarget, variable: &[u8], is_over: &mut impl FnMut() -> bool) -> std::io::Result<usize> {
     let mut left = 0;
     let mut unknown = None;
-    for process in processes::all()?.iter().filter(|process| !process.has_ended) {
+    let listed = processes::all()?;
+    if is_over() {
+        return Ok(0);
+    }
+    for process in listed.iter().filter(|process| !process.has_ended) {
         match process.has_variable(variable) {
             Ok(true) => {
                 let _ = kill_process(process.pid, Signal::KILL);
@@ -327,11 +345,26 @@ mod tests {
     fn a_process_of_the_target_is_waited_for_even_without_the_variable() {
         let mut child = Command::new("sleep").arg("60").env_clear().stdout(Stdio::null()).spawn().unwrap();
         let target = SignalTarget::Process(Pid::from_child(&child));
-        let left = kill_listed(target, b"HUSTINGS_TEST_VARIABLE=").unwrap();
+        let left = kill_listed(target, b"HUSTINGS_TEST_VARIABLE=", &mut || false).unwrap();
         assert_eq!((left, child.try_wait().unwrap()), (1, None), "it is not killed again");
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(kill_listed(target, b"HUSTINGS_TEST_VARIABLE=").unwrap(), 0);
+        assert_eq!(kill_listed(target, b"HUSTINGS_TEST_VARIABLE=", &mut || false).unwrap(), 0);
+    }
+
+    #[test]
+    fn the_next_command_is_not_killed_for_the_former_one() {
+        let mut next =
+            Command::new("sleep").arg("60").env("HUSTINGS_TEST_NEXT", "1").stdout(Stdio::null()).spawn().unwrap();
+        let former = SignalTarget::Process(Pid::from_raw(i32::MAX).unwrap());
+        assert_eq!(kill_listed(former, b"HUSTINGS_TEST_NEXT=", &mut || true).unwrap(), 0);
+        assert_eq!(next.try_wait().unwrap(), None);
+        // What the former one has left is killed. A process has no environment for a moment after its start.
+        let started = Instant::now();
+        while next.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_mins(1) {
+            drop(kill_listed(former, b"HUSTINGS_TEST_NEXT=", &mut || false));
+        }
+        assert_eq!(next.wait().unwrap().code(), None, "killed by a signal");
     }
 
     #[test]
