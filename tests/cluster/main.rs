@@ -20,7 +20,6 @@ mod kubectl;
 mod losses;
 mod manifests;
 mod monitoring;
-mod plans;
 mod protocol;
 mod quickstart;
 #[cfg(target_os = "linux")]

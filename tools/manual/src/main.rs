@@ -1,4 +1,4 @@
-//! Writes a manual page for each command: `cargo run --example manual -- DIRECTORY`. A release contains these pages.
+//! Writes a manual page for each command: `cargo run --bin hustings-manual -- DIRECTORY`. A release contains these pages.
 
 use std::fs;
 use std::path::PathBuf;
