@@ -134,6 +134,7 @@ impl Builder {
     pub async fn start(self) -> Result<ControlPlane> {
         let tools = self.tools.clone();
         let (etcd, apiserver) = tokio::task::spawn_blocking(move || {
+            tools.prepare(&[Tool::Etcd, Tool::KubeApiserver])?;
             Ok::<_, anyhow::Error>((tools.path(Tool::Etcd)?, tools.path(Tool::KubeApiserver)?))
         })
         .await??;

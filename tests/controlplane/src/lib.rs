@@ -17,6 +17,7 @@ mod certificates;
 mod counters;
 mod elected;
 mod forwarder;
+mod go;
 mod kinds;
 mod namespaces;
 mod patience;

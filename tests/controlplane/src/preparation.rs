@@ -1,61 +1,87 @@
-//! Builds several missing programs side by side. The first build takes minutes, so this module prints at once what it
-//! builds and how long that takes, and then reports progress.
+//! Builds missing programs, those of different modules side by side. The first build takes minutes, so this module
+//! prints at once what it builds and how long that takes, and then reports progress.
 
 use std::{
-    sync::mpsc::{self, RecvTimeoutError},
+    collections::BTreeMap,
+    sync::{
+        atomic::Ordering,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::Result;
 
-use crate::tools::{Program, Tool, Tools, say};
+use crate::{
+    go::Packages,
+    tools::{Program, Tool, Tools, say},
+};
 
 /// The pause between two reports of progress.
-const PROGRESS: Duration = Duration::from_secs(30);
+const PROGRESS: Duration = Duration::from_secs(15);
 
 impl Tools {
-    /// Builds the tools that are missing, side by side: while one build links, the others use the idle cores. Blocks
-    /// the thread.
+    /// Builds the tools that are missing. Tools of different modules are built side by side: while one build links, the
+    /// others use the idle cores. Blocks the thread.
     ///
     /// # Errors
     /// Fails with the first error, after every build has ended.
     pub fn prepare(&self, tools: &[Tool]) -> Result<()> {
-        let programs = tools.iter().map(|tool| self.program(*tool)).collect::<Result<Vec<_>>>()?;
-        let missing: Vec<_> = programs.into_iter().filter(|program| !program.path.is_file()).collect();
+        if self.missing(tools)?.is_empty() {
+            return Ok(());
+        }
+        let _lock = self.lock(&names(tools))?;
+        // Another process may have built them before this one got the lock.
+        let missing = self.missing(tools)?;
         if missing.is_empty() {
             return Ok(());
         }
         let mut pending: Vec<_> = missing.iter().map(|program| program.tool).collect();
         let minutes = minutes(&pending, thread::available_parallelism().map_or(1, usize::from));
-        say(&format!("building {} from their Go modules, once: about {minutes} min on this machine", names(&pending)));
-        let _lock = self.lock(&names(&pending))?;
-        let started = Instant::now();
+        say(&format!("building {} from Go modules, once: about {minutes} min on this machine", names(&pending)));
+        let mut builds = BTreeMap::<_, Vec<Program>>::new();
+        for program in missing {
+            builds.entry(program.path.parent().map(ToOwned::to_owned)).or_default().push(program);
+        }
+        let (packages, started) = (Packages::default(), Instant::now());
         thread::scope(|scope| {
             let (ended, ends) = mpsc::channel();
-            for program in &missing {
-                let ended = ended.clone();
+            for programs in builds.values() {
+                let (ended, packages) = (ended.clone(), &packages);
                 scope.spawn(move || {
-                    let Program { tool, .. } = program;
                     // The receiver lives until every build has ended.
-                    let _ = ended.send((*tool, self.build_if_missing(program)));
+                    let _ = ended.send((programs, self.go_build(programs, packages)));
                 });
             }
             drop(ended);
             let mut result = Ok(());
             loop {
+                let seconds = || started.elapsed().as_secs();
                 match ends.recv_timeout(PROGRESS) {
-                    Ok((tool, outcome)) => {
-                        pending.retain(|other| *other != tool);
+                    Ok((programs, outcome)) => {
+                        let built: Vec<_> = programs.iter().map(|program| program.tool).collect();
+                        pending.retain(|tool| !built.contains(tool));
+                        if outcome.is_ok() {
+                            say(&format!("built {} in {} s", names(&built), seconds()));
+                        }
                         result = result.and(outcome);
                     }
                     Err(RecvTimeoutError::Timeout) => {
-                        say(&format!("still building {} after {} s", names(&pending), started.elapsed().as_secs()));
+                        let [compiled, all] =
+                            [&packages.compiled, &packages.all].map(|number| number.load(Ordering::Relaxed));
+                        let (names, seconds) = (names(&pending), seconds());
+                        say(&format!("building {names}: {compiled} of {all} packages compiled after {seconds} s"));
                     }
                     Err(RecvTimeoutError::Disconnected) => return result,
                 }
             }
         })
+    }
+
+    fn missing(&self, tools: &[Tool]) -> Result<Vec<Program>> {
+        let programs = tools.iter().map(|tool| self.program(*tool)).collect::<Result<Vec<_>>>()?;
+        Ok(programs.into_iter().filter(|program| !program.path.is_file()).collect())
     }
 }
 
@@ -82,7 +108,7 @@ mod tests {
 
     #[test]
     fn more_cores_take_less_time_but_at_least_a_minute() {
-        let demo = [Tool::Etcd, Tool::KubeApiserver, Tool::Helm];
+        let demo = [Tool::Etcd, Tool::KubeApiserver];
         assert_eq!([1, 2, 8, 64].map(|cores| minutes(&demo, cores)), [8, 4, 1, 1]);
     }
 }

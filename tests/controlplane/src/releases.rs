@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     Tool, Tools,
-    tools::{linker_flags, required, scratch},
+    go::Packages,
+    tools::{Program, linker_flags, required, say, scratch},
 };
 
 impl Tools {
@@ -31,7 +32,10 @@ impl Tools {
             let go_mod = fs::read_to_string(folder.join("go.mod"))?;
             let flags = linker_flags(&go_mod)?;
             let arguments = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags];
-            self.build(Tool::KubeApiserver, &arguments.map(str::to_owned), &folder, &server)?;
+            let arguments = arguments.map(str::to_owned).into();
+            let (path, module) = (server, folder.clone());
+            say(&format!("building kube-apiserver {version} (ten minutes on two cores)"));
+            self.go_build(&[Program { tool: Tool::KubeApiserver, path, arguments, module }], &Packages::default())?;
         }
         for tool in [Tool::Etcd, Tool::Kubectl] {
             let link = folder.join(tool.name());

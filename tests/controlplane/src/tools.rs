@@ -12,8 +12,6 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io::{self, Write},
     path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
 };
 
 use anyhow::{Context, Result, bail};
@@ -75,8 +73,9 @@ pub struct Tools {
 pub(crate) struct Program {
     pub(crate) tool: Tool,
     pub(crate) path: PathBuf,
-    arguments: Vec<String>,
-    module: PathBuf,
+    /// The arguments of `go`, without the name of the output and the package.
+    pub(crate) arguments: Vec<String>,
+    pub(crate) module: PathBuf,
 }
 
 impl Tool {
@@ -118,8 +117,14 @@ impl Tool {
             Self::KubeRouter => "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
             Self::Helm3 => "helm.sh/helm/v3/cmd/helm",
-            Self::ClientGo => ".",
+            Self::ClientGo => "hustings.io/tests/clientgo",
         }
+    }
+
+    /// The name that `go build` gives the program: the last part of the package, without a version.
+    pub(crate) fn built_name(self) -> &'static str {
+        let is_version = |part: &str| part.strip_prefix('v').is_some_and(|rest| rest.parse::<u32>().is_ok());
+        self.package().rsplit('/').find(|part| !is_version(part)).unwrap_or_default()
     }
 
     pub(crate) fn module(self) -> PathBuf {
@@ -140,7 +145,7 @@ impl Tool {
     }
 
     /// Whether `setup-envtest` provides it.
-    const fn is_asset(self) -> bool {
+    pub(crate) const fn is_asset(self) -> bool {
         matches!(self, Self::Etcd | Self::KubeApiserver | Self::Kubectl)
     }
 }
@@ -159,8 +164,7 @@ impl Tools {
     pub fn path(&self, tool: Tool) -> Result<PathBuf> {
         let program = self.program(tool)?;
         if !program.path.is_file() {
-            let _lock = self.lock(tool.name())?;
-            self.build_if_missing(&program)?;
+            self.prepare(&[tool])?;
         }
         Ok(program.path)
     }
@@ -197,16 +201,6 @@ impl Tools {
         Ok(Program { tool, path: folder.join(tool.name()), arguments, module })
     }
 
-    /// Builds a program, unless another process has built it before this one got the lock.
-    pub(crate) fn build_if_missing(&self, Program { tool, path, arguments, module }: &Program) -> Result<()> {
-        if path.is_file() {
-            return Ok(());
-        }
-        let folder = path.parent().unwrap_or(&self.built);
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        self.build(*tool, arguments, module, path)
-    }
-
     /// One process builds at a time: Go's own parallelism fills the machine. The lock ends with the process that holds
     /// it.
     pub(crate) fn lock(&self, what: &str) -> Result<File> {
@@ -222,49 +216,6 @@ impl Tools {
         }
         file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
         Ok(file)
-    }
-
-    pub(crate) fn build(&self, tool: Tool, arguments: &[String], module: &Path, path: &Path) -> Result<()> {
-        let name = tool.name();
-        let partial = path.with_extension("partial");
-        // Removes the remains of a killed build: go does not overwrite a file that is not a program.
-        match fs::remove_file(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", partial.display()));
-            }
-            _ => {}
-        }
-        say(&format!("building {name} (the first build takes some minutes)"));
-        let started = Instant::now();
-        let status = Command::new("go")
-            .args(arguments)
-            .arg("-o")
-            .args([partial.as_os_str(), OsStr::new(tool.package())])
-            .current_dir(module)
-            .env("PATH", &self.search_path)
-            .envs([("CGO_ENABLED", "0"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")])
-            .status();
-        match status {
-            Ok(status) if status.success() => {}
-            Ok(status) => bail!(
-                "go build of {name} failed ({status})\n\
-                 hint: {} says which version of Go it takes",
-                module.join("go.mod").display()
-            ),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let otherwise = if tool.is_asset() {
-                    ", or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl \
-                     (`setup-envtest use -p path` makes one)"
-                } else {
-                    ""
-                };
-                bail!("cannot build {name}: there is no `go` in PATH\nhint: install Go (https://go.dev/dl){otherwise}");
-            }
-            Err(error) => return Err(error).context("cannot run go"),
-        }
-        fs::rename(&partial, path).with_context(|| format!("cannot move {name} to {}", path.display()))?;
-        say(&format!("built {name} in {} s", started.elapsed().as_secs()));
-        Ok(())
     }
 }
 

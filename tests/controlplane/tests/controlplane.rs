@@ -293,10 +293,11 @@ fn without_go_the_error_names_the_ways_out() {
 }
 
 #[test]
-fn missing_tools_are_built_side_by_side() {
-    // Each build waits until the other has started.
+fn missing_tools_are_built_side_by_side_and_those_of_one_module_at_once() {
+    // Each build waits until another has started.
     const GO: &str = r#"#!/bin/sh
 folder=$(dirname "$0")
+[ "$1" = build ] || exit 0
 while [ "$1" != -o ]; do shift; done
 : > "$folder/started.$$"
 tries=0
@@ -305,7 +306,12 @@ until [ "$(ls "$folder" | grep -c started)" -ge 2 ]; do
     [ $tries -lt 600 ] || exit 1
     sleep 0.1
 done
-: > "$2"
+output=$2
+shift 2
+for package; do
+    package=${package%/v3}
+    : > "$output/${package##*/}"
+done
 "#;
     let folder = env::temp_dir().join(format!("hustings-preparation-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -316,12 +322,19 @@ done
     let inherited = env::var_os("PATH").unwrap();
     let search_path = env::join_paths([folder.clone()].into_iter().chain(env::split_paths(&inherited))).unwrap();
     let tools = Tools { assets: None, search_path, built: folder.join("bin") };
-    tools.prepare(&[Tool::Etcd, Tool::Helm]).unwrap();
-    let builds = || fs::read_dir(&folder).unwrap().count();
-    let (first, path) = (builds(), tools.path(Tool::Helm).unwrap());
-    assert!(path.starts_with(&folder) && path.is_file());
-    tools.prepare(&[Tool::Etcd, Tool::Helm]).unwrap();
-    assert_eq!(builds(), first, "what is there is not built again");
+    let wanted = [Tool::Etcd, Tool::KubeApiserver, Tool::Helm];
+    let builds = || {
+        let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.filter(|name| name.to_string_lossy().starts_with("started")).count()
+    };
+    tools.prepare(&wanted).unwrap();
+    assert_eq!(builds(), 2, "one for each module");
+    for tool in wanted {
+        let path = tools.path(tool).unwrap();
+        assert!(path.starts_with(&folder) && path.is_file(), "{}", path.display());
+    }
+    tools.prepare(&wanted).unwrap();
+    assert_eq!(builds(), 2, "what is there is not built again");
     fs::remove_dir_all(folder).unwrap();
 }
 

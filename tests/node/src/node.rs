@@ -110,12 +110,9 @@ impl Node {
     pub async fn start_with(images: Images, components: Components) -> Result<Self> {
         let programs = tokio::task::spawn_blocking(|| {
             let tools = Tools::from_env();
-            for tool in
-                [Tool::KubeControllerManager, Tool::KubeScheduler, Tool::ContainerdShim, Tool::Ptp, Tool::HostLocal]
-            {
-                tools.path(tool)?;
-            }
             let programs = [Tool::Containerd, Tool::Ctr, Tool::Kubelet, Tool::KubeProxy];
+            let servers = [Tool::Etcd, Tool::KubeApiserver, Tool::KubeControllerManager, Tool::KubeScheduler];
+            tools.prepare(&[&programs[..], &servers, &[Tool::ContainerdShim, Tool::Ptp, Tool::HostLocal]].concat())?;
             programs.map(|tool| tools.path(tool)).into_iter().collect::<Result<Vec<_>>>()
         })
         .await??;
