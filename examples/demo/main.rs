@@ -1,19 +1,20 @@
 //! The whole of Hustings in a minute and a half, on a real kube-apiserver: `cargo run --example demo`.
 //!
-//! Helm installs the chart. Two controllers run under its ServiceAccount, and three components stand for election as
-//! `hustings campaign` processes. The demo kills, stops and upgrades them, adds better ones, and kills their controller. A
-//! step counts only when a watch on the Lease and the processes' own lines agree. The demo fails if two processes ever led
-//! at once.
+//! The demo applies deploy/install.yaml. Two controllers run under its ServiceAccount, and three components stand for
+//! election as `hustings campaign` processes. The demo kills, stops and upgrades them, adds better ones, and kills their
+//! controller. A step counts only when a watch on the Lease and the processes' own lines agree. The demo fails if two
+//! processes ever led at once.
 //!
 //! With `--kubeconfig FILE`, the demo plays in the cluster of that file's current context, and builds nothing. It has a
 //! namespace of its own there, which it deletes at the end. Its controllers elect in that namespace alone, unless an
 //! installed controller elects already.
 //!
-//! With `--native`, two real kube-controller-managers stand instead, and Hustings elects them. `--json` prints every event
-//! as a line of JSON. `--page` opens the controllers' page in a browser, and keeps the last scene for it. On a terminal, a
-//! timeline below the story shows who leads. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
+//! With `--native`, Helm installs the chart, and Hustings elects two real kube-controller-managers. `--json` prints every
+//! event as a line of JSON. `--page` opens the controllers' page in a browser, and keeps the last scene for it. On a
+//! terminal, a timeline below the story shows who leads. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
 
 mod cluster;
+mod install;
 mod live;
 mod native;
 mod observer;

@@ -21,7 +21,7 @@ pub(crate) async fn play(show: &mut Show, page: bool, cluster: Option<&Rc<Cluste
         show.scene("a cluster that is there, and a namespace in it");
         Stage::set_in(cluster, show).await?
     } else {
-        show.scene("a control plane, and the chart");
+        show.scene("a control plane, and Hustings in it");
         Stage::set(show, false).await?
     };
     show.follow(&stage.observer);

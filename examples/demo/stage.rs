@@ -1,8 +1,8 @@
-//! The place of the demo: a control plane of its own with the chart in it, or an existing cluster, and the processes
+//! The place of the demo: a control plane of its own with Hustings in it, or an existing cluster, and the processes
 //! that run against it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,12 +20,13 @@ use serde_json::{Value, json};
 
 use crate::AS_HUSTINGS;
 use crate::cluster::Cluster;
+use crate::install;
 use crate::observer::Observer;
 use crate::show::Show;
 
 /// The Lease that the components stand for.
 pub(crate) const LEASE: &str = "web";
-const SYSTEM: &str = "hustings-system";
+pub(crate) const SYSTEM: &str = "hustings-system";
 /// The controllers' own Lease.
 pub(crate) const OWN_LEASE: &str = "hustings-controller";
 /// Far longer than a step takes on an idle machine. The timeline shows the actual time.
@@ -48,8 +49,8 @@ pub(crate) struct Stage {
 
 /// How the controllers are started.
 enum ControllerCommand {
-    /// As the chart starts them.
-    OfChart(Box<Container>),
+    /// As the Deployment starts them.
+    OfDeployment(Box<Container>),
     /// For the namespace of the demo alone.
     OfNamespace,
     /// Not at all: an installed controller elects.
@@ -79,29 +80,27 @@ impl Place {
 }
 
 impl Stage {
-    /// A control plane with the chart installed, and no process yet; `native`: both elect native candidates.
+    /// A control plane with Hustings installed, and no process yet; `native`: both elect native candidates.
     pub(crate) async fn set(show: &Show, native: bool) -> Result<Self> {
-        let mut tools = vec![Tool::Etcd, Tool::KubeApiserver, Tool::Helm];
+        let mut tools = vec![Tool::Etcd, Tool::KubeApiserver];
         if native {
-            tools.push(Tool::KubeControllerManager);
+            tools.extend([Tool::KubeControllerManager, Tool::Helm]);
         }
         tokio::task::spawn_blocking(move || Tools::from_env().prepare(&tools)).await??;
         eprintln!("starting etcd and kube-apiserver");
         let election = if native { NativeElection::On } else { NativeElection::Off };
         let plane = ControlPlane::builder().native_election(election).start().await?;
         show.event("control plane", &format!("etcd and kube-apiserver are ready at {}", plane.url()));
-        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
-        let chart = chart.to_str().context("the path of the chart is not UTF-8")?;
-        let mut arguments = vec!["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"];
         if native {
-            arguments.extend(["--values", concat!(env!("CARGO_MANIFEST_DIR"), "/examples/native-values.yaml")]);
+            install::chart_with_native_values(&plane).await?;
+            show.event("helm", "has installed the chart");
+        } else {
+            install::manifests(&plane.admin()).await?;
+            show.event("control plane", "has the objects of deploy/install.yaml");
         }
-        let output = plane.helm(arguments).await?;
-        ensure!(output.status.success(), "helm install failed: {}", String::from_utf8_lossy(&output.stderr));
-        show.event("helm", "has installed the chart");
         let deployments: Api<Deployment> = Api::namespaced(plane.admin(), SYSTEM);
         let deployment =
-            deployments.list(&ListParams::default()).await?.items.pop().context("the chart has no Deployment")?;
+            deployments.list(&ListParams::default()).await?.items.pop().context("no Deployment was installed")?;
         let pod = deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment without pods")?;
         let account = pod.service_account_name.context("the Deployment names no ServiceAccount")?;
         let controller_container = pod.containers.into_iter().next().context("a Deployment without containers")?;
@@ -125,7 +124,7 @@ impl Stage {
         Ok(Self {
             components: BTreeMap::new(),
             controllers: BTreeMap::new(),
-            controller_command: ControllerCommand::OfChart(Box::new(controller_container)),
+            controller_command: ControllerCommand::OfDeployment(Box::new(controller_container)),
             controller_kubeconfig,
             component_kubeconfig,
             observer,
@@ -172,7 +171,7 @@ impl Stage {
     /// Starts a controller.
     pub(crate) fn start_controller(&mut self, name: &'static str) -> Result<()> {
         let mut command = match &self.controller_command {
-            ControllerCommand::OfChart(container) => as_in_pod(container, name)?,
+            ControllerCommand::OfDeployment(container) => as_in_pod(container, name)?,
             ControllerCommand::OfNamespace => {
                 let mut command = hustings()?;
                 command.args(["controller", "--log-format", "json", "--namespace", &self.namespace]);
@@ -347,7 +346,7 @@ fn hustings() -> Result<Command> {
     Ok(command)
 }
 
-/// A controller with the arguments and the environment that the chart gives it.
+/// A controller with the arguments and the environment that the Deployment gives it.
 fn as_in_pod(container: &Container, name: &str) -> Result<Command> {
     let mut command = hustings()?;
     let mut environment: Vec<(&str, &str)> = Vec::new();
