@@ -6,21 +6,23 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use crate::acts::LeaseAct;
+use crate::base::cluster::Stopped;
+use crate::base::hint::Hinted;
+use crate::base::program::Program;
+use crate::base::terminal::{print, visible};
 use crate::cli::{
     self, CheckFlags, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, ExplainFlags, HistoryFlags, Mistakes, Task,
     Unparsed,
 };
-use crate::cluster::Stopped;
-use crate::hint::Hinted;
-use crate::ops::logging::{ProcessLog, print_last, report_panic};
-use crate::program::Program;
-use crate::terminal::{print, visible};
-use crate::{acts, campaign, check, completion, controller, copy_binary, explain, history, rollout, sidecar, status};
+use crate::controller;
+use crate::operate::acts::LeaseAct;
+use crate::operate::{acts, check, completion, explain, history, rollout, status};
+use crate::serve::logging::{ProcessLog, print_last, report_panic};
+use crate::stand::{campaign, copy_binary, sidecar};
 #[cfg(target_os = "linux")]
 use crate::{
     cli::{GuardianFlags, WrappedFlags},
-    run,
+    stand::run,
 };
 
 /// The exit code after a panic, as of every Rust program.

@@ -50,10 +50,10 @@ pub use self::rollout::RolloutFlags;
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
-use crate::access::Access;
-use crate::environment::variable_name;
-use crate::ops::logging::{LogFormat, LogLevel, ProcessLog};
-use crate::program::Program;
+use crate::base::access::Access;
+use crate::base::environment::variable_name;
+use crate::base::program::Program;
+use crate::serve::logging::{LogFormat, LogLevel, ProcessLog};
 
 /// Coordinated leader election for Kubernetes
 #[derive(Debug, Parser)]

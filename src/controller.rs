@@ -64,13 +64,14 @@ pub(crate) use self::permissions::{Missing, PermissionPurpose, Requirements, mis
 use self::stores::Stores;
 use self::watch::Watch;
 use self::watched::Scope;
-use crate::access::Access;
-use crate::cluster::Cluster;
-use crate::environment::variable;
-use crate::ops::health::Health;
-use crate::ops::metrics::ControllerMetrics;
-use crate::ops::{self, admin, http};
-use crate::page::{Hosts, Page};
+use crate::base::access::Access;
+use crate::base::cluster::Cluster;
+use crate::base::environment::variable;
+use crate::base::signals;
+use crate::serve::health::Health;
+use crate::serve::metrics::ControllerMetrics;
+use crate::serve::page::{Hosts, Page};
+use crate::serve::{admin, http};
 
 /// The most watch events that may wait for the dispatcher. While the queue is full, the watches wait.
 const MAX_QUEUED_EVENTS: usize = 1024;
@@ -81,7 +82,7 @@ const MAX_QUEUED_EVENTS: usize = 1024;
 /// Fails if the cluster configuration cannot be loaded, the admin address is in use, the elector of the controllers' own
 /// Lease cannot start or dies, or another task dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
-    let stop = ops::stop_on_signals()?;
+    let stop = signals::stop_on_signals()?;
     let cluster = Cluster::connect_until(access, "controller", Some(&stop)).await?;
     let health = Health::new();
     let (metrics, registry) = ControllerMetrics::with_lease_limit(config.metrics_lease_limit);

@@ -1,38 +1,17 @@
 //! The controller and the command line of Hustings.
 //!
-//! This package only does I/O. `hustings-core` decides who is elected, and `hustings-client` holds Leases.
+//! This package only does I/O. `hustings-core` decides who is elected, and `hustings-client` holds Leases. There are
+//! three kinds of program: the [`controller`] elects, those in [`stand`] stand in elections, and those in [`operate`]
+//! serve people. No wing depends on one above it in this list: `app`, `cli`, the three, `predict`, `serve`, `base`.
 
-pub mod access;
-pub mod acts;
 pub mod app;
-pub mod campaign;
-pub mod candidacy;
-pub mod check;
+pub mod base;
 pub mod cli;
-pub mod cluster;
-pub mod completion;
 pub mod controller;
-mod copy_binary;
-pub mod duration;
-mod environment;
-pub mod explain;
-mod forecast;
-pub mod hint;
-pub mod history;
-mod nearest;
-pub mod ops;
-mod order;
-pub mod output;
-pub mod page;
-pub mod program;
-mod reviews;
-pub mod rollout;
-#[cfg(target_os = "linux")]
-pub mod run;
-pub mod sidecar;
-mod simulation;
-pub mod status;
-mod terminal;
+pub mod operate;
+mod predict;
+pub mod serve;
+pub mod stand;
 
 #[cfg(test)]
 mod generated;

@@ -7,9 +7,9 @@ use hustings_core::model::{Transfer, WireTime};
 
 use super::mistakes::Mistakes;
 use super::parsers::{object_name, one_of, value};
-use crate::acts::{Act, ActExpiry, Config, LeaseAct, Targets};
-use crate::duration;
-use crate::output::Output;
+use crate::base::duration;
+use crate::base::output::Output;
+use crate::operate::acts::{Act, ActExpiry, Config, LeaseAct, Targets};
 
 /// The longest reason, in characters. The text of events and statuses is limited.
 const LONGEST_REASON: usize = 256;

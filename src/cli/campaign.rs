@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::parsers::one_of;
 use super::{CandidacyFlags, Mistakes};
-use crate::campaign::Config;
-use crate::output::Output;
+use crate::base::output::Output;
+use crate::stand::campaign::Config;
 
 /// The end of `--help`.
 const EXIT_CODES: &str = "\

@@ -9,8 +9,8 @@ use hustings_core::model::{InvalidVersion, Strategy, Version};
 use super::Mistakes;
 use super::parsers::{object_name, value, whole_seconds};
 use super::timing::timing;
-use crate::candidacy::{Candidacy, KeyFile, Preference};
-use crate::duration;
+use crate::base::duration;
+use crate::stand::candidacy::{Candidacy, KeyFile, Preference};
 
 /// The longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::parsers::one_of;
-use crate::output::Output;
+use crate::base::output::Output;
 
 /// The flags of `hustings check`.
 #[derive(Args, Clone, Debug)]

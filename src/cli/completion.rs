@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::parsers::one_of;
-use crate::completion::Shell;
+use crate::operate::completion::Shell;
 
 /// The flags of `hustings completion`.
 #[derive(Args, Clone, Debug)]

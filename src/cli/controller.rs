@@ -8,10 +8,10 @@ use hustings_core::election::NODE_LEASES;
 use super::Mistakes;
 use super::parsers::{at_most, namespace_name, object_name, value, whole_seconds};
 use super::timing::timing;
+use crate::base::duration;
 use crate::controller::{Config, EvidenceConfig, Native, OWN_LEASE, OwnLease};
-use crate::duration;
-use crate::ops::http::ListenAddress;
-use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
+use crate::serve::http::ListenAddress;
+use crate::serve::metrics::DEFAULT_LEASE_LIMIT;
 
 /// The longest `--settling`: the length of an election, two election windows.
 const LONGEST_SETTLING: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::parsers::{at_most, object_name, one_of, value};
-use crate::output::Output;
+use crate::base::output::Output;
 
 /// The longest wait for a renewal: the longest lease.
 const LONGEST_WATCH: Duration = Duration::from_hours(1);

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::parsers::{object_name, one_of, value};
-use crate::output::Output;
+use crate::base::output::Output;
 
 /// The flags of `hustings history`.
 #[derive(Args, Clone, Debug)]

@@ -11,7 +11,7 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
 
-use crate::hint::Hinted;
+use crate::base::hint::Hinted;
 
 /// The exit code of the process for an invalid command line.
 const INVALID_COMMAND_LINE: u8 = 2;

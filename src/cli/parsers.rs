@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 use hustings_client::api::names::{is_dns_label, is_dns_subdomain};
 
-use crate::duration;
+use crate::base::duration;
 
 /// A parser that ignores whitespace around the value, such as the newline at the end of a file.
 pub(super) fn value<T: Clone + Send + Sync + 'static>(

@@ -8,9 +8,9 @@ use hustings_core::model::Version;
 
 use super::mistakes::Mistakes;
 use super::parsers::{at_most, object_name, one_of, value, whole_seconds};
-use crate::output::Output;
-use crate::rollout::{Config, Order};
-use crate::simulation::MOST_REPLICAS;
+use crate::base::output::Output;
+use crate::operate::rollout::{Config, Order};
+use crate::predict::simulation::MOST_REPLICAS;
 
 /// The longest time to start or to stop.
 const LONGEST_PHASE: Duration = Duration::from_hours(1);

@@ -11,13 +11,13 @@ use rustix::process::Signal;
 use super::parsers::{one_of, value};
 use super::timing::valid;
 use super::{CandidacyFlags, Mistakes};
-use crate::duration;
-use crate::ops::http::ListenAddress;
-use crate::ops::logging::ProcessLog;
-use crate::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
-use crate::run::restart::Restart;
-use crate::run::signals::{StopSignals, stop_signal};
-use crate::run::{CommandConfig, Config};
+use crate::base::duration;
+use crate::serve::http::ListenAddress;
+use crate::serve::logging::ProcessLog;
+use crate::stand::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
+use crate::stand::run::restart::Restart;
+use crate::stand::run::signals::{StopSignals, stop_signal};
+use crate::stand::run::{CommandConfig, Config};
 
 /// The end of `--help`.
 const EXIT_CODES: &str = "\

@@ -9,10 +9,10 @@ use hustings_client::api::names::is_static_pod_uid;
 
 use super::parsers::{at_most, value};
 use super::{CandidacyFlags, Mistakes};
-use crate::duration;
-use crate::environment::variable;
-use crate::ops::http::ListenAddress;
-use crate::sidecar::{Config, OwnPod, PodLabel, Stands};
+use crate::base::duration;
+use crate::base::environment::variable;
+use crate::serve::http::ListenAddress;
+use crate::stand::sidecar::{Config, OwnPod, PodLabel, Stands};
 
 /// The longest `--handover-delay`. Together with the other steps at the end of a term, it is shorter than the stop
 /// grace.

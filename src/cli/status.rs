@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::mistakes::Mistakes;
 use super::parsers::{object_name, one_of, value};
-use crate::status::{Config, StatusOutput};
+use crate::operate::status::{Config, StatusOutput};
 
 /// The flags of `hustings status`.
 #[derive(Args, Clone, Debug)]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use super::*;
-use crate::acts::LeaseAct;
+use crate::operate::acts::LeaseAct;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/cli");
 

@@ -11,10 +11,10 @@ use hustings_core::elector::Timing;
 use kube::Client;
 use rand::rngs::StdRng;
 
-use crate::ops::health::Health;
-use crate::ops::http::ListenAddress;
-use crate::ops::metrics::ControllerMetrics;
-use crate::page::Page;
+use crate::serve::health::Health;
+use crate::serve::http::ListenAddress;
+use crate::serve::metrics::ControllerMetrics;
+use crate::serve::page::Page;
 
 /// The name of the controllers' own Lease, unless a flag gives another.
 pub(crate) const OWN_LEASE: &str = "hustings-controller";

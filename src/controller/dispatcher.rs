@@ -40,9 +40,9 @@ use super::queue::Queue;
 use super::statuses::Statuses;
 use super::stores::Stores;
 use super::watched::{Scope, WatchEvent, WatchedCandidate};
-use crate::ops::health::{Check, Health};
-use crate::ops::metrics::ControllerMetrics;
-use crate::page::Page;
+use crate::serve::health::{Check, Health};
+use crate::serve::metrics::ControllerMetrics;
+use crate::serve::page::Page;
 
 /// The shortest pause before the next decision about a Lease. It prevents a busy loop when a deadline has passed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);

@@ -25,10 +25,10 @@ use self::problems::Facts;
 use self::timeline::{Gap, HolderTerm, Timeline};
 use super::key::LeaseKey;
 use super::stores::Stores;
-use crate::forecast::{HolderForecast, Objects, forecast};
-use crate::order::place;
-use crate::page::{ActView, CandidateView, ElectionView, NextView, Problem};
-use crate::terminal::visible;
+use crate::base::terminal::visible;
+use crate::predict::forecast::{HolderForecast, Objects, forecast};
+use crate::predict::order::place;
+use crate::serve::page::{ActView, CandidateView, ElectionView, NextView, Problem};
 
 /// The state that the view needs in addition to the election itself.
 pub(super) struct Display {

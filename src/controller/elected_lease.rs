@@ -19,8 +19,8 @@ use super::key::LeaseKey;
 use super::status::StatusWrite;
 use super::stores::Stores;
 use super::watched::WatchedCandidate;
-use crate::ops::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, ValueLabel};
-use crate::page::ElectionView;
+use crate::serve::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, ValueLabel};
+use crate::serve::page::ElectionView;
 
 /// One Lease and its candidates.
 pub(super) struct ElectedLease {

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::failure::label;
 use super::key::LeaseKey;
 use super::slots::{Slot, Slots};
-use crate::ops::metrics::{ControllerMetrics, Failure, Request};
+use crate::serve::metrics::{ControllerMetrics, Failure, Request};
 
 /// How many events may wait.
 const QUEUE_LIMIT: usize = 256;

@@ -22,7 +22,7 @@ use super::failure::{Reports, label};
 use super::key::LeaseKey;
 use super::slots::Slots;
 use super::status::StatusWrite;
-use crate::ops::metrics::{self, ControllerMetrics, ElectionResult, Kind, PreferenceReason};
+use crate::serve::metrics::{self, ControllerMetrics, ElectionResult, Kind, PreferenceReason};
 
 /// The most requests in flight, apart from statuses and events. Even if all of them hang, they occupy fewer seats of
 /// the API server than one of its default priority levels has.

@@ -8,7 +8,7 @@ use hustings_client::gate::is_not_leading;
 use hustings_client::store::Failure as Failed;
 use tokio::time::Instant;
 
-use crate::ops::metrics::{Failure, Request};
+use crate::serve::metrics::{Failure, Request};
 
 /// The log reports each kind of failure at most once in this period, since during an outage the requests of every Lease
 /// fail.

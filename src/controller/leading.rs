@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 
 use super::config::{OwnLease, Surroundings};
 use super::key::LeaseKey;
-use crate::ops::health::Check;
+use crate::serve::health::Check;
 
 /// How long the controllers' own Lease may have no known holder before this process reports that it is not ready. This
 /// is longer than the failover after a crash.
@@ -168,7 +168,7 @@ mod tests {
     use tokio::time::{sleep, timeout};
 
     use super::*;
-    use crate::ops::health::Health;
+    use crate::serve::health::Health;
 
     /// Longer than any election.
     const LONG: Duration = Duration::from_hours(1);

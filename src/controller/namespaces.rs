@@ -20,8 +20,8 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 
 use super::watched::Scope;
-use crate::ops::health::Check;
-use crate::ops::metrics::Resource;
+use crate::serve::health::Check;
+use crate::serve::metrics::Resource;
 
 /// How long the read of one namespace may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_missing_namespace_is_a_warning_while_another_one_is_watched() {
         let (namespaces, [a, b]) = namespaces();
-        let health = crate::ops::health::Health::new();
+        let health = crate::serve::health::Health::new();
         let check = health.check("namespaces");
         note(&namespaces, &a, Listing::Forbidden, Listing::Forbidden);
         let shown = || {

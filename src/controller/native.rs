@@ -17,8 +17,8 @@ use tokio::time::MissedTickBehavior;
 
 use super::leading::Electing;
 use super::outage::{Outage, OutageStage, is_refusal};
-use crate::ops::health::Check;
-use crate::ops::metrics::{ControllerMetrics, NativeElectorKind};
+use crate::serve::health::Check;
+use crate::serve::metrics::{ControllerMetrics, NativeElectorKind};
 
 /// The namespace of the Lease that Kubernetes' controller holds while it elects.
 pub(crate) const NAMESPACE: &str = "kube-system";

@@ -17,8 +17,8 @@ use super::key::LeaseKey;
 use super::namespaces::Namespaces;
 use super::native;
 use super::watched::Scope;
-use crate::ops::health::Check;
-use crate::reviews::{RoleRule, Subject};
+use crate::base::reviews::{RoleRule, Subject};
+use crate::serve::health::Check;
 
 /// The pause between checks while a permission is missing. No pause is shorter than this.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::controller::events::EventPublisher;
     use crate::controller::status::Transitions;
-    use crate::ops::metrics::ControllerMetrics;
+    use crate::serve::metrics::ControllerMetrics;
 
     /// How long each request takes.
     const ROUND_TRIP: Duration = Duration::from_secs(1);

@@ -35,8 +35,8 @@ use self::reporter::WatchReporter;
 use super::namespaces::Namespaces;
 use super::stores::Stored;
 use super::watched::{Scope, WatchEvent, WatchedKind};
-use crate::ops::health::{Check, Health};
-use crate::ops::metrics::ControllerMetrics;
+use crate::serve::health::{Check, Health};
+use crate::serve::metrics::ControllerMetrics;
 
 /// The pause after the first failure. Each further failure doubles it. A permission or CRD that was added in the
 /// meantime takes effect after the pause.

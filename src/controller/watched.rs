@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use super::key::{LeaseKey, MemberKey, ObjectKey};
 use super::status::Transitions;
-use crate::cluster::{scoped, scoped_native};
-use crate::ops::metrics;
+use crate::base::cluster::{scoped, scoped_native};
+use crate::serve::metrics;
 
 /// The namespaces that one watch covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

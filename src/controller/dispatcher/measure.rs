@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::Dispatcher;
 use crate::controller::elected_lease::ElectedLease;
-use crate::ops::metrics::{LeaseState, count};
+use crate::serve::metrics::{LeaseState, count};
 
 /// The most writes or Leases that a warning names. It counts the rest.
 const MOST_NAMED: usize = 8;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::controller::key::LeaseKey;
-use crate::page::Page;
+use crate::serve::page::Page;
 
 /// How long to collect changes. A hand-over consists of several changes within milliseconds.
 const COLLECT: Duration = Duration::from_millis(100);

@@ -8,9 +8,9 @@ use hustings_core::model::Now;
 use tokio::time::Instant;
 
 use super::Dispatcher;
+use crate::base::terminal::visible;
 use crate::controller::key::LeaseKey;
-use crate::page::{ControllerView, Problem, Severity};
-use crate::terminal::visible;
+use crate::serve::page::{ControllerView, Problem, Severity};
 
 /// The pause before the next Leases if more than [`MOST_AT_ONCE`] have changed.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::Dispatcher;
 use crate::controller::key::LeaseKey;
 use crate::controller::watched::Scope;
-use crate::ops::metrics::Resource;
+use crate::serve::metrics::Resource;
 
 /// The longest time for which a process may rely on a Lease, and then some for clocks.
 pub(super) const FORGET_AFTER: Duration = Duration::from_mins(61);

@@ -5,7 +5,7 @@
 use hustings_core::election::{Action, Event};
 
 use crate::controller::key::LeaseKey;
-use crate::ops::health::{Check, Health};
+use crate::serve::health::{Check, Health};
 
 /// The check, and whether a second controller was reported.
 pub(super) struct SecondController {

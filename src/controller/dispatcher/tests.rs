@@ -15,8 +15,8 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::*;
-use crate::ops::health::STUCK_AFTER;
-use crate::ops::metrics::{self, FailureLabels, Kind, LeaseState, Resource};
+use crate::serve::health::STUCK_AFTER;
+use crate::serve::metrics::{self, FailureLabels, Kind, LeaseState, Resource};
 
 /// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {

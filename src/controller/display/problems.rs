@@ -10,8 +10,8 @@ use hustings_core::election::{CandidateVerdict, Election, Event, Ineligible, Lea
 use hustings_core::model::{CandidateState, Hold, Now, WireTime};
 
 use super::words;
-use crate::page::{CandidateView, Problem, Severity};
-use crate::terminal::visible;
+use crate::base::terminal::visible;
+use crate::serve::page::{CandidateView, Problem, Severity};
 
 /// How long a Lease may be free before the page calls that critical. An election takes less than a second among live
 /// candidates, and 10 s among dead ones.

@@ -15,8 +15,8 @@ use super::*;
 use crate::controller::elected_lease::ElectedLease;
 use crate::controller::stores::Stored;
 use crate::controller::watched::Scope;
-use crate::ops::metrics::ControllerMetrics;
-use crate::page::{Severity, Span, SpanKind};
+use crate::serve::metrics::ControllerMetrics;
+use crate::serve::page::{Severity, Span, SpanKind};
 
 /// 2026-01-02T03:00:00Z.
 const EPOCH: i64 = 1_767_322_800_000_000;

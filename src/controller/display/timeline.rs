@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use hustings_client::api::MicroTime;
 use hustings_core::model::{History, PastTerm, Unheld, WireTime};
 
-use crate::page::{Span, SpanKind};
-use crate::terminal::visible;
+use crate::base::terminal::visible;
+use crate::serve::page::{Span, SpanKind};
 
 /// The most terms and gaps that a timeline keeps.
 const MOST_SPANS: usize = 32;

@@ -4,8 +4,8 @@ use hustings_client::api::MicroTime;
 use hustings_core::election::{Event, LeaseVerdict};
 use hustings_core::model::{CandidateRecord, Hold, LeaseRecord, WireTime};
 
-use crate::page::ActView;
-use crate::terminal::visible;
+use crate::base::terminal::visible;
+use crate::serve::page::ActView;
 
 /// The name of a Lease's state. `hustings status` uses the same names, where it can determine the state.
 pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::*;
-use crate::cluster::testing::cluster;
-use crate::ops::metrics::FailureLabels;
+use crate::base::cluster::testing::cluster;
+use crate::serve::metrics::FailureLabels;
 
 /// The events that the server received, and the code with which it answers; `None` if it does not answer.
 #[derive(Clone, Default)]

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::status::Transitions;
-use crate::ops::metrics::FailureLabels;
+use crate::serve::metrics::FailureLabels;
 
 /// The arguments of `carry_out`.
 type Call = (LeaseKey, Vec<Action>, Option<LeaseRecord>);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::controller::outage::UNREADY;
-use crate::ops::health::Health;
+use crate::serve::health::Health;
 
 /// An API server with one Lease.
 #[derive(Default)]

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::*;
+use crate::base::reviews::TIMEOUT;
 use crate::cli::testing::controller;
-use crate::ops::health::Health;
-use crate::reviews::TIMEOUT;
+use crate::serve::health::Health;
 
 type Reviewed = Arc<Mutex<Vec<Value>>>;
 

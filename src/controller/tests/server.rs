@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::ELECTION_CONTROLLER;
-use crate::cluster::testing::{Sent, failure, list, silent_cluster};
+use crate::base::cluster::testing::{Sent, failure, list, silent_cluster};
 
 /// A server that stores objects by path. Watches report nothing.
 #[derive(Default)]

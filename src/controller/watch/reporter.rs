@@ -8,8 +8,8 @@ use kube::runtime::watcher;
 use crate::controller::namespaces::{Listing, Namespaces};
 use crate::controller::outage::{Outage, OutageStage, is_refusal};
 use crate::controller::watched::{Scope, WatchEvent, WatchedKind};
-use crate::ops::health::Check;
-use crate::ops::metrics::ControllerMetrics;
+use crate::serve::health::Check;
+use crate::serve::metrics::ControllerMetrics;
 
 /// What the health check shows while no answer has come.
 const NO_ANSWER: &str = "the API server has not answered the list, or not completely";

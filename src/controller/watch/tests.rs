@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::status::Transitions;
-use crate::ops::metrics::Resource;
+use crate::serve::metrics::Resource;
 
 /// An API server that answers the requests with these answers in order, and then repeats the last one.
 fn server(answers: &[(u16, Value)]) -> Client {

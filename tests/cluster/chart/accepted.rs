@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeMap, ffi::OsString, fs, path::Path};
 
+use hustings::base::program::Program;
 use hustings::cli::{command, controller_config};
-use hustings::program::Program;
 use serde_json::Value;
 
 use super::rendering::{documents, render, render_with};
@@ -205,7 +205,7 @@ fn chart_reads_durations_as_the_controller_does() {
         let rendered = documents(&render_with(helm, SYSTEM, &["--set-json", &format!("extraObjects={objects}")]));
         let read = rendered.into_iter().find(|object| object["kind"] == "Durations").unwrap();
         for text in &durations {
-            let nanoseconds = hustings::duration::parse(text).unwrap().as_nanos().to_string();
+            let nanoseconds = hustings::base::duration::parse(text).unwrap().as_nanos().to_string();
             assert_eq!(read["data"][text], nanoseconds, "{text}");
         }
     }

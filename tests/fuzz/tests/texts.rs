@@ -9,11 +9,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use bolero::{TypeGenerator, check};
+use hustings::base::duration;
 use hustings::cli::{self, Cli, Mistakes, Task, Unparsed};
-use hustings::duration;
-use hustings::ops::http::ListenAddress;
-use hustings::ops::logging::LogLevel;
-use hustings::sidecar::PodLabel;
+use hustings::serve::http::ListenAddress;
+use hustings::serve::logging::LogLevel;
+use hustings::stand::sidecar::PodLabel;
 use hustings_client::Fence;
 use hustings_client::api::MicroTime;
 use hustings_client::api::names::is_dns_subdomain;

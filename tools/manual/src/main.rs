@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use hustings::program::Program;
+use hustings::base::program::Program;
 
 fn main() -> anyhow::Result<()> {
     let directory = PathBuf::from(std::env::args_os().nth(1).context("name the directory for the pages")?);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
-use hustings::ops::health::Health;
-use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
+use hustings::serve::health::Health;
+use hustings::serve::http::ListenAddress;
+use hustings::serve::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::Timing;
 use hustings_client::clock::Clock;
 use kube::Client;

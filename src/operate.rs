@@ -1,0 +1,9 @@
+//! The commands for people: they read elections and explain them, and write what an administrator asks for.
+
+pub mod acts;
+pub mod check;
+pub mod completion;
+pub mod explain;
+pub mod history;
+pub mod rollout;
+pub mod status;

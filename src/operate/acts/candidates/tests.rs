@@ -1,0 +1,206 @@
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::base::cluster::testing::{Requests, Sent, cluster, failure, list};
+use crate::base::output::Output;
+use crate::operate::acts::config::Act;
+
+fn candidate(version: &str, exclude: Option<&str>) -> Value {
+    let annotations = exclude.map(|exclude| json!({ "hustings.io/exclude": exclude }));
+    let metadata = json!({ "name": "a", "namespace": "n", "resourceVersion": version, "annotations": annotations });
+    json!({ "metadata": metadata, "spec": { "leaseName": "l", "binaryVersion": "1.0", "emulationVersion": "1.0" } })
+}
+
+/// A server that has `newest`, and accepts a write after `conflicts` others. An object without its metadata is gone.
+fn server(newest: Value, conflicts: u16) -> (Cluster, Requests) {
+    let left = AtomicU16::new(conflicts);
+    cluster(move |request: &Sent| {
+        if request.method == Method::PATCH {
+            let is_late = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+            return Some(if is_late { failure(409) } else { (200, newest.clone()) });
+        }
+        let exists = newest["metadata"].is_object();
+        request.path.contains("hustings.io").then(|| list(if exists { std::slice::from_ref(&newest) } else { &[] }))
+    })
+}
+
+/// The bodies of the writes.
+fn writes(requests: &Requests) -> Vec<Value> {
+    let requests = requests.lock().unwrap();
+    requests.iter().filter(|sent| sent.method == Method::PATCH).map(|sent| sent.body.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_write_is_repeated_on_the_newest_version_unless_another_act_stands_there() {
+    let read = ReadCandidate::from_json(candidate("5", None));
+    let exclusion = Exclusion { until: WireTime::from_micros(1_800_000_000_000_000), reason: "drain".to_owned() };
+    for (newest, conflicts, versions, error) in [
+        (candidate("5", None), 0, &["5"][..], None),
+        (candidate("7", None), 1, &["5", "7"], None),
+        (candidate("7", Some("2027-01-01T00:00:00Z: x")), 1, &["5"], Some("another administrator was faster")),
+        (json!({}), 1, &["5"], Some("was deleted")),
+        (candidate("7", None), 9, &["5", "7", "7", "7", "7"], Some("changed 5 times")),
+    ] {
+        let (cluster, requests) = server(newest, conflicts);
+        let written = write(&cluster, &read, Some(&exclusion), Some("ada"), true).await;
+        let sent = writes(&requests);
+        let sent: Vec<_> = sent.iter().map(|body| body["metadata"]["resourceVersion"].as_str().unwrap()).collect();
+        assert_eq!(sent, versions, "{written:?}");
+        assert_eq!(written.is_err(), error.is_some(), "{written:?}");
+        assert!(error.is_none_or(|error| written.unwrap_err().to_string().contains(error)));
+    }
+}
+
+#[tokio::test]
+async fn the_reason_of_an_inclusion_is_recorded_beside_the_user_and_that_of_an_exclusion_in_the_exclusion() {
+    let hour = Some(ActExpiry::After(Duration::from_hours(1)));
+    for (end, asked_by) in [(None, "ada: repaired"), (hour, "ada")] {
+        let targets = Targets { names: vec!["a".to_owned()], node: None, all_namespaces: false };
+        let config = Config {
+            act: Act::Candidates { targets: targets.clone(), end },
+            reason: Some("repaired".to_owned()),
+            dry_run: false,
+            wait: None,
+            output: Output::Text,
+        };
+        let (cluster, requests) = server(candidate("5", Some("2027-01-01T00:00:00Z: x")), 0);
+        let mut reports = Vec::new();
+        carry_out(&cluster, &targets, end, &config, Some("ada"), &mut reports).await.unwrap();
+        assert!(reports[0].written, "{reports:?}");
+        let annotations = writes(&requests)[0]["metadata"]["annotations"].clone();
+        assert_eq!(annotations["hustings.io/asked-by"], asked_by, "{annotations}");
+        let exclude = annotations["hustings.io/exclude"].as_str();
+        assert_eq!(exclude.map(|text| text.ends_with("Z: repaired")), end.map(|_| true), "{annotations}");
+    }
+}
+
+#[tokio::test]
+async fn an_exclusion_of_several_candidates_takes_effect_when_none_of_them_leads() {
+    let end = Some(ActExpiry::After(Duration::from_hours(1)));
+    for (holder, happened) in [("a", false), ("b", false), ("c", true), ("", true)] {
+        let targets = Targets { names: vec!["a".to_owned(), "b".to_owned()], node: None, all_namespaces: false };
+        let config = Config {
+            act: Act::Candidates { targets: targets.clone(), end },
+            reason: None,
+            dry_run: false,
+            wait: Some(Duration::from_millis(300)),
+            output: Output::Text,
+        };
+        let both = ["a", "b"].map(|name| {
+            let mut candidate = candidate("5", None);
+            candidate["metadata"]["name"] = json!(name);
+            candidate
+        });
+        let lease = json!({
+            "metadata": { "name": "l", "namespace": "n", "annotations": { "hustings.io/session": "s/1/15" } },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
+        });
+        let (cluster, _) = cluster(move |request| match request.method {
+            Method::PATCH => Some((200, both[0].clone())),
+            _ if request.path.contains("hustings.io") => Some(list(&both)),
+            _ => request.path.contains("/leases/l").then(|| (200, lease.clone())),
+        });
+        let mut reports = Vec::new();
+        carry_out(&cluster, &targets, end, &config, None, &mut reports).await.unwrap();
+        assert_eq!(reports.last().unwrap().happened, Some(happened), "{reports:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_exclusions_are_written_before_the_waits_for_their_leases_which_run_at_the_same_time() {
+    let end = Some(ActExpiry::After(Duration::from_hours(1)));
+    let targets = Targets { names: vec!["a".to_owned(), "b".to_owned()], node: None, all_namespaces: false };
+    let timeout = Duration::from_mins(1);
+    let config = Config {
+        act: Act::Candidates { targets: targets.clone(), end },
+        reason: None,
+        dry_run: false,
+        wait: Some(timeout),
+        output: Output::Text,
+    };
+    let both = [("a", "la"), ("b", "lb")].map(|(name, lease)| {
+        let mut candidate = candidate("5", None);
+        (candidate["metadata"]["name"], candidate["spec"]["leaseName"]) = (json!(name), json!(lease));
+        candidate
+    });
+    // Neither holder hands over.
+    let (cluster, requests) = cluster(move |request| match request.method {
+        Method::PATCH => Some((200, both[0].clone())),
+        _ if request.path.contains("hustings.io") => Some(list(&both)),
+        _ => [("a", "la"), ("b", "lb")]
+            .into_iter()
+            .find(|(_, lease)| request.path.contains(&format!("/leases/{lease}")))
+            .map(|(holder, lease)| {
+                let lease = json!({
+                    "metadata": { "name": lease, "namespace": "n", "annotations": { "hustings.io/session": "s/1/15" } },
+                    "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
+                });
+                (200, lease)
+            }),
+    });
+    let began = tokio::time::Instant::now();
+    let mut reports = Vec::new();
+    carry_out(&cluster, &targets, end, &config, None, &mut reports).await.unwrap();
+    let elapsed = began.elapsed();
+    assert!(elapsed < timeout + timeout / 2, "{elapsed:?}");
+    assert!(reports.iter().all(|report| report.happened == Some(false)), "{reports:?}");
+    let requests = requests.lock().unwrap();
+    let last_write = requests.iter().rposition(|sent| sent.method == Method::PATCH);
+    let first_read = requests.iter().position(|sent| sent.path.contains("/leases/"));
+    assert!(last_write < first_read, "{requests:?}");
+}
+
+#[tokio::test]
+async fn the_candidates_of_a_node_are_found_in_each_namespace() {
+    let of = |namespace: &str| {
+        let mut candidate = candidate("5", None);
+        let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": format!("of-{namespace}") });
+        candidate["metadata"]["namespace"] = json!(namespace);
+        candidate["metadata"]["ownerReferences"] = json!([owner]);
+        candidate
+    };
+    let pods = ["n1", "n2"].map(
+        |namespace| json!({ "metadata": { "name": "p", "namespace": namespace, "uid": format!("of-{namespace}") } }),
+    );
+    let (cluster, _) = cluster(move |request| {
+        let namespace = ["n1", "n2"].into_iter().find(|name| request.path.contains(&format!("/{name}/")));
+        match namespace {
+            Some(namespace) => request.path.contains("hustings.io").then(|| list(&[of(namespace)])),
+            None => request.path.starts_with("/api/v1/pods?").then(|| list(&pods)),
+        }
+    });
+    let targets = Targets { names: Vec::new(), node: Some("node".to_owned()), all_namespaces: true };
+    let found = find(&cluster, &targets, false).await.unwrap();
+    let found: Vec<_> = found.iter().map(|(namespace, found)| (&**namespace, found.len())).collect();
+    assert_eq!(found, [("n1", 1), ("n2", 1)]);
+}
+
+#[tokio::test]
+async fn a_candidate_that_does_not_exist_or_is_not_excluded_is_refused() {
+    for (name, includes, error) in [("b", false, "does not exist in namespace n"), ("a", true, "is not excluded")] {
+        let targets = Targets { names: vec![name.to_owned()], node: None, all_namespaces: false };
+        let refused = find(&server(candidate("5", None), 0).0, &targets, includes).await.unwrap_err();
+        assert!(refused.to_string().contains(error), "{refused}");
+    }
+}
+
+#[test]
+fn only_a_candidate_that_is_excluded_is_included_again_with_its_node() {
+    let uids = BTreeSet::from(["here".to_owned()]);
+    let candidate = |pod: &str, annotations: serde_json::Value| {
+        let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": pod });
+        let metadata = json!({ "name": "a", "annotations": annotations, "ownerReferences": [owner] });
+        ReadCandidate::from_json(json!({ "metadata": metadata }))
+    };
+    let exclude = || json!({ "hustings.io/exclude": "2027-01-01T00:00:00Z: drain" });
+    for (candidate, to_exclude, to_include) in [
+        (candidate("here", json!({})), true, false),
+        (candidate("here", exclude()), true, true),
+        (candidate("there", exclude()), false, false),
+    ] {
+        assert_eq!([false, true].map(|includes| is_target(&candidate, &uids, includes)), [to_exclude, to_include]);
+    }
+}

@@ -1,0 +1,186 @@
+//! Checks whether a controller leads, that is, whether the holder of the controllers' own Lease renews it.
+//!
+//! The check compares no timestamp with the local clock. It observes the Lease until the record changes, or until the
+//! record has not changed for one lease duration.
+
+use std::time::Duration;
+
+use hustings_client::api::ReadLease;
+use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_core::model::Observed;
+use kube::{Api, Client};
+
+use super::report::{Finding, Verdict};
+use crate::base::cluster::{api_error, limited};
+
+const CHECK: &str = "own-lease";
+
+/// The pause between two reads.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// How long one read may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait for a Lease without a holder to get one. Controllers that have just started need a moment.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the observation of the Lease shows.
+enum Leadership {
+    /// This holder has just renewed it.
+    Live(String),
+    /// This holder has not renewed it for one lease duration.
+    Silent(String, Duration),
+    /// It has no holder, or, if `false`, it does not exist.
+    Vacant(bool),
+    /// It cannot be read.
+    Unread(kube::Error),
+}
+
+/// Checks the Lease of controllers that are expected to run.
+pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Finding {
+    let place = format!("the Lease {name} in namespace {namespace}");
+    let hint = "the logs and events of the controller's Pods show why no controller renews it";
+    match observe(client, namespace, name).await {
+        Leadership::Live(holder) => Finding::ok(CHECK, format!("{holder} leads: it has just written {place}")),
+        Leadership::Silent(holder, since) => {
+            let seconds = since.as_secs();
+            Finding::fail(CHECK, format!("{holder} has not renewed {place} for {seconds} s"), hint)
+        }
+        Leadership::Vacant(exists) => {
+            let is = if exists { "has no holder" } else { "does not exist" };
+            Finding::fail(CHECK, format!("{place} {is}: no controller leads"), hint)
+        }
+        Leadership::Unread(error) => Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
+    }
+}
+
+/// Checks a Lease of controllers whose Deployment was not found: they run by other means, or they are gone.
+pub(super) async fn check_without_deployment(client: &Client, namespace: &str, name: &str) -> Finding {
+    let finding = check(client, namespace, name).await;
+    let message = format!("{}; no Deployment of a controller was found", finding.message);
+    match finding.verdict {
+        Verdict::Fail => {
+            let hint = format!(
+                "if the installation was removed, remove its Lease: `kubectl delete lease {name} --namespace \
+                 {namespace}`; if not, the logs of the controllers show why none renews it"
+            );
+            Finding::warn(CHECK, message, hint)
+        }
+        Verdict::Ok => Finding::ok(CHECK, format!("{message}, so its flags and permissions were not checked")),
+        Verdict::Warn | Verdict::Unknown => finding,
+    }
+}
+
+/// Returns the holder of the Lease if it renews the Lease within `limit`.
+pub(crate) async fn live_holder(client: &Client, namespace: &str, name: &str, limit: Duration) -> Option<String> {
+    match tokio::time::timeout(limit, observe(client, namespace, name)).await {
+        Ok(Leadership::Live(holder)) => Some(holder),
+        _ => None,
+    }
+}
+
+/// Observes the Lease until it is clear whether a controller leads.
+async fn observe(client: &Client, namespace: &str, name: &str) -> Leadership {
+    let leases: Api<ReadLease> = Api::namespaced(client.clone(), namespace);
+    let began = SystemClock.now();
+    let mut observed: Option<Observed> = None;
+    loop {
+        let lease = match limited(TIMEOUT, leases.get_opt(name)).await {
+            Ok(lease) => lease,
+            Err(error) => return Leadership::Unread(error),
+        };
+        let now = SystemClock.now();
+        let holder = lease.as_ref().and_then(|lease| lease.record.holder.clone());
+        match (lease, &mut observed) {
+            (Some(lease), Some(before)) => {
+                let first = before.changed_at();
+                before.observe(lease.record, now);
+                if let (Some(holder), true) = (&holder, before.changed_at() > first) {
+                    return Leadership::Live(holder.clone());
+                }
+            }
+            (Some(lease), None) => observed = Some(Observed::first(lease.record, now)),
+            (None, _) => observed = None,
+        }
+        match (&observed, holder) {
+            (Some(lease), Some(holder)) if lease.is_expired(now) => {
+                return Leadership::Silent(holder, lease.expires_at().since(lease.changed_at()));
+            }
+            (_, None) if now.since(began) >= PATIENCE => return Leadership::Vacant(observed.is_some()),
+            _ => tokio::time::sleep(PERIOD).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use hustings_client::api::MicroTime;
+    use hustings_core::model::WireTime;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::base::cluster::testing::{cluster, silent_cluster};
+
+    fn lease(holder: &str, version: i64) -> Value {
+        let renewed = MicroTime(WireTime::from_micros(version * 1_000_000));
+        json!({ "metadata": { "name": "own", "namespace": "n", "uid": "u", "resourceVersion": version.to_string(),
+                "annotations": { "hustings.io/session": "s/1/1" } },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": 1, "renewTime": renewed } })
+    }
+
+    #[tokio::test]
+    async fn a_controller_leads_if_it_renews_while_the_check_observes() {
+        let reads = AtomicI64::new(1);
+        let renewed = move || lease("a", reads.fetch_add(1, Ordering::SeqCst));
+        let (leads, dead, free, absent) = tokio::join!(
+            check_against(move || Some(renewed())),
+            check_against(|| Some(lease("a", 1))),
+            check_against(|| Some(lease("", 1))),
+            check_against(|| None),
+        );
+        assert_eq!(leads, (Verdict::Ok, "a leads: it has just written the Lease own in namespace n".to_owned()));
+        assert_eq!(dead, (Verdict::Fail, "a has not renewed the Lease own in namespace n for 1 s".to_owned()));
+        let free_lease = "the Lease own in namespace n has no holder: no controller leads";
+        assert_eq!(free, (Verdict::Fail, free_lease.to_owned()));
+        let absent_lease = "the Lease own in namespace n does not exist: no controller leads";
+        assert_eq!(absent, (Verdict::Fail, absent_lease.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn controllers_that_have_just_started_may_take_a_moment_to_get_a_leader() {
+        for first in [None, Some(lease("", 1))] {
+            let reads = AtomicI64::new(1);
+            let leads_late = move || match reads.fetch_add(1, Ordering::SeqCst) {
+                1 | 2 => first.clone(),
+                read => Some(lease("a", read)),
+            };
+            assert_eq!(check_against(leads_late).await.0, Verdict::Ok);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_was_created_again_must_be_renewed_while_the_check_observes() {
+        let reads = AtomicI64::new(1);
+        let created_again = move || match reads.fetch_add(1, Ordering::SeqCst) {
+            1 => Some(lease("a", 1)),
+            2 => None,
+            _ => Some(lease("a", 3)),
+        };
+        assert_eq!(check_against(created_again).await.0, Verdict::Fail);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_without_an_answer_ends_the_check() {
+        let finding = check(&silent_cluster(|_| None).leases, "n", "own").await;
+        let expected = "cannot read the Lease own in namespace n: no answer within 5 s";
+        assert_eq!((finding.verdict, finding.message.as_str()), (Verdict::Unknown, expected));
+    }
+
+    async fn check_against(lease: impl Fn() -> Option<Value> + Send + Sync + 'static) -> (Verdict, String) {
+        let (cluster, _) = cluster(move |_| lease().map(|lease| (200, lease)));
+        let finding = check(&cluster.leases, "n", "own").await;
+        (finding.verdict, finding.message)
+    }
+}

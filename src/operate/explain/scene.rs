@@ -1,0 +1,372 @@
+//! The input of an explanation: the Lease, its candidates, the controllers and the holder's Pod. To read it, the command
+//! also watches for a renewal.
+
+use std::time::Duration;
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_core::model::{LeaseRecord, LeaseStage, Moment, Now, Observed, PodRecord, SessionStamp, Step};
+use kube::Api;
+use kube::api::ListParams;
+
+use crate::base::cluster::{Cluster, api_error, candidates_unknown};
+use crate::controller::{Native, OWN_LEASE, read_pod};
+use crate::operate::check::{Installation, ReadConfig, find_installations, live_holder};
+use crate::operate::status::{NATIVES_NOT_SHOWN, list_candidates};
+use crate::predict::forecast::usual_interval;
+
+/// The pause between two reads of the Lease while the command waits for a renewal.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// The longest wait for a renewal, unless the user asks for another.
+const LONGEST_WATCH: Duration = Duration::from_secs(10);
+
+/// One process's observations of one Lease, until `now`.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The namespace.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// The Lease; `None` if it does not exist.
+    pub lease: Option<ReadLease>,
+    /// Its candidates, of both APIs.
+    pub candidates: Vec<ReadCandidate>,
+    /// The Lease, with the local time of its last observed change.
+    pub observed: Option<Observed>,
+    /// Whether the holder renewed the Lease while the process watched.
+    pub has_renewed: bool,
+    /// How long the process watched the Lease.
+    pub watched_for: Duration,
+    /// The controllers.
+    pub controllers: Controllers,
+    /// The Pod of the holder.
+    pub pod: HolderPod,
+    /// The clocks of the observer.
+    pub now: Now,
+}
+
+/// The controllers of the cluster, as far as the observer knows them.
+#[derive(Clone, Debug)]
+pub enum Controllers {
+    /// The observer could not search for them, for this reason.
+    Unknown(String),
+    /// All controllers that the observer found.
+    Found(Vec<ControllerInstallation>),
+}
+
+/// One installation of the controller.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerInstallation {
+    /// Its kind and place, such as `Deployment hustings in namespace hustings-system`.
+    pub place: String,
+    /// The numbers of available and of wanted replicas; `None` if they are unknown.
+    pub available: Option<(i32, i32)>,
+    /// A controller that renewed the controllers' own Lease while the command watched, although no replica counts as
+    /// available.
+    pub leader: Option<String>,
+    /// Its flags; `None` if they are unknown.
+    pub flags: Option<LeaseElectionFlags>,
+}
+
+/// The flags of a controller that concern one Lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeaseElectionFlags {
+    /// Whether it elects in the namespace of the Lease.
+    pub elects_here: bool,
+    /// Whether it elects native candidates.
+    pub elects_native: bool,
+    /// Whether the end of a holder's container counts as evidence.
+    pub evidence: bool,
+}
+
+/// The Pod of the holder.
+#[derive(Clone, Debug, Default)]
+pub enum HolderPod {
+    /// No object names it.
+    #[default]
+    Unnamed,
+    /// The observer may not read it, or the read failed, for this reason.
+    Unread(String),
+    /// The Pod; `None` if it does not exist.
+    Read(Option<PodRecord>),
+}
+
+/// Reads the Lease and all other input.
+///
+/// # Errors
+/// Fails if the Lease or its candidates cannot be read, or if neither exists.
+pub(super) async fn read(
+    cluster: &Cluster,
+    name: &str,
+    watch: Option<Duration>,
+    read_config: ReadConfig,
+) -> anyhow::Result<Scene> {
+    let sent = SystemClock.both().moment;
+    let (lease, candidates) = read_election(cluster, name).await?;
+    let record = lease.as_ref().map(|lease| lease.record.clone());
+    let (controllers, pod, watched) = tokio::join!(
+        controllers(cluster, read_config),
+        pod(cluster, record.as_ref(), &candidates),
+        renewal(cluster, name, lease, watch, sent),
+    );
+    let (lease, observed, has_renewed) = watched?;
+    let now = SystemClock.both();
+    Ok(Scene {
+        namespace: cluster.namespace.clone(),
+        name: name.to_owned(),
+        // With a limit of zero, the command has read the Lease only once.
+        watched_for: if watch == Some(Duration::ZERO) { Duration::ZERO } else { now.moment.since(sent) },
+        lease,
+        candidates,
+        observed,
+        has_renewed,
+        controllers,
+        pod,
+        now,
+    })
+}
+
+/// Reads the Lease and its candidates, of both APIs.
+///
+/// # Errors
+/// Fails if they cannot be read, or if neither exists.
+pub(crate) async fn read_election(
+    cluster: &Cluster,
+    name: &str,
+) -> anyhow::Result<(Option<ReadLease>, Vec<ReadCandidate>)> {
+    let candidates = candidates(cluster, name).await?;
+    let lease = lease(cluster, name).await?;
+    if lease.is_none() && candidates.is_empty() {
+        return Err(cluster.no_such_lease(name).await.into());
+    }
+    Ok((lease, candidates))
+}
+
+async fn lease(cluster: &Cluster, name: &str) -> anyhow::Result<Option<ReadLease>> {
+    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let list = leases.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
+    Ok(list.map_err(|error| cluster.explain("cannot list Leases", error))?.items.into_iter().next())
+}
+
+async fn candidates(cluster: &Cluster, lease: &str) -> anyhow::Result<Vec<ReadCandidate>> {
+    let listed = list_candidates(cluster, Some(lease), Some(&cluster.namespace)).await;
+    let listed = listed.map_err(|(attempt, error)| cluster.explain(attempt, error))?;
+    if listed.lacks_crd {
+        tracing::warn!("{}", candidates_unknown());
+    }
+    if listed.lacks_right {
+        tracing::warn!("{NATIVES_NOT_SHOWN}");
+    }
+    Ok(listed.all)
+}
+
+/// Reads the Lease until its record changes, by default for a quarter longer than the usual renewal interval. Returns
+/// the newest version, the observation of it, and whether the change was a renewal.
+async fn renewal(
+    cluster: &Cluster,
+    name: &str,
+    lease: Option<ReadLease>,
+    watch: Option<Duration>,
+    sent: Moment,
+) -> anyhow::Result<(Option<ReadLease>, Option<Observed>, bool)> {
+    let Some(mut newest) = lease else { return Ok((None, None, false)) };
+    let first = newest.record.clone();
+    let mut observed = Observed::first(first.clone(), sent);
+    let end = sent.after(watch.unwrap_or_else(|| longest_watch(first.declared_seconds())));
+    while newest.record.stage(None) == LeaseStage::InTerm && SystemClock.both().moment < end {
+        tokio::time::sleep(PERIOD).await;
+        let sent = SystemClock.both().moment;
+        let Some(next) = self::lease(cluster, name).await? else { return Ok((None, None, false)) };
+        if next.record.resource_version > newest.record.resource_version {
+            observed.observe(next.record.clone(), sent);
+            newest = next;
+        }
+        if !newest.record.is_same_record(&first) {
+            let is_renewal = matches!(Step::between(&first, &newest.record, |_| None), Step::Renewed | Step::Changed);
+            return Ok((Some(newest), Some(observed), is_renewal));
+        }
+    }
+    Ok((Some(newest), Some(observed), false))
+}
+
+/// How long to watch a Lease of this duration, unless the user asks for another time.
+fn longest_watch(lease_seconds: u32) -> Duration {
+    let usual = usual_interval(lease_seconds).saturating_mul(5) / 4;
+    usual.saturating_add(2 * PERIOD).min(LONGEST_WATCH)
+}
+
+/// Finds the controllers by their Deployments; without one, by their own Lease.
+async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers {
+    let found = match find_installations(&cluster.leases, None, read_config).await {
+        Ok(found) => found,
+        Err(reason) => return Controllers::Unknown(reason),
+    };
+    if !found.is_empty() {
+        let installed = found.into_iter().map(|found| installed(cluster, found));
+        return Controllers::Found(futures::future::join_all(installed).await);
+    }
+    let leases: Api<ReadLease> = Api::all(cluster.leases.clone());
+    match leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await {
+        Ok(list) => {
+            let held = list.items.into_iter().filter_map(|lease| {
+                let holder = lease.record.holder?;
+                let place = lease.metadata.namespace.unwrap_or_default();
+                let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");
+                Some(ControllerInstallation { place, ..ControllerInstallation::default() })
+            });
+            Controllers::Found(held.collect())
+        }
+        Err(error) => Controllers::Unknown(format!("cannot list Leases of all namespaces: {:#}", api_error(error))),
+    }
+}
+
+async fn installed(cluster: &Cluster, found: Installation) -> ControllerInstallation {
+    // A Deployment may lag behind its Pods, for example while no kubelet reports.
+    let own_lease = if found.available == 0 { found.own_lease() } else { None };
+    let leader = match own_lease {
+        Some((namespace, name)) => live_holder(&cluster.leases, &namespace, &name, LONGEST_WATCH).await,
+        None => None,
+    };
+    let flags = found.config.ok().map(|config| LeaseElectionFlags {
+        elects_here: config.watch_namespaces.is_empty() || config.watch_namespaces.contains(&cluster.namespace),
+        elects_native: config.native != Native::Off,
+        evidence: config.evidence.pods,
+    });
+    let place = format!("Deployment {} in namespace {}", found.name, found.namespace);
+    ControllerInstallation { place, available: Some((found.available, found.replicas)), leader, flags }
+}
+
+/// Reads the holder's Pod, which the candidate names as its owner. A static pod is not an owner, but it has the
+/// candidate's name.
+async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[ReadCandidate]) -> HolderPod {
+    let Some(record) = record.filter(|record| record.stage(None) == LeaseStage::InTerm) else {
+        return HolderPod::Unnamed;
+    };
+    let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());
+    let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
+    let Some(holder) = holder.filter(|_| names_place) else { return HolderPod::Unnamed };
+    let name = holder.record.pod.as_ref().map_or(&holder.record.name, |pod| &pod.name);
+    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    match pods.get_opt(name).await {
+        Ok(pod) => HolderPod::Read(pod.map(read_pod)),
+        Err(error) => HolderPod::Unread(format!("cannot read the Pod {name}: {:#}", api_error(error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::base::cluster::testing::{cluster, failure, list};
+
+    fn version(version: &str, holder: &str, session: &str) -> Value {
+        let annotations = json!({ "hustings.io/session": session });
+        json!({
+            "metadata": { "name": "l", "namespace": "n", "uid": "u", "resourceVersion": version, "annotations": annotations },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 1,
+                "renewTime": format!("2026-01-01T00:00:0{version}.000000Z") },
+        })
+    }
+
+    #[tokio::test]
+    async fn only_a_write_of_the_same_session_is_a_renewal() {
+        let first = version("5", "a", "s/1/15");
+        let mut touched = first.clone();
+        touched["metadata"]["resourceVersion"] = json!("6");
+        let watched = async |newest: Option<Value>, limit: u64| {
+            let (cluster, requests) = cluster(move |_| Some(list(newest.as_slice())));
+            let (lease, sent) = (ReadLease::from_json(first.clone()), SystemClock.both().moment);
+            let read = renewal(&cluster, "l", Some(lease), Some(Duration::from_millis(limit)), sent).await.unwrap();
+            let (lease, observed, has_renewed) = read;
+            assert_eq!(requests.lock().unwrap().is_empty(), limit == 0, "{limit}");
+            (lease.map(|lease| lease.record.resource_version), observed.is_some(), has_renewed)
+        };
+        for (newest, limit, expected) in [
+            (Some(version("6", "a", "s/1/15")), 60_000, (Some(6), true, true)),
+            (Some(version("6", "a", "t/1/15")), 60_000, (Some(6), true, false)),
+            (Some(version("6", "b", "s/1/15")), 60_000, (Some(6), true, false)),
+            (Some(touched), 600, (Some(6), true, false)),
+            (Some(first.clone()), 0, (Some(5), true, false)),
+            (None, 60_000, (None, false, false)),
+        ] {
+            assert_eq!(watched(newest.clone(), limit).await, expected, "{newest:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_controller_elects_here_if_it_watches_this_namespace_or_all() {
+        let (cluster, _) = cluster(|_| None);
+        for (flags, elects_here, elects_native, evidence) in [
+            ("", true, false, false),
+            ("--watch-namespaces=shop,n --evidence-pods", true, false, true),
+            ("--watch-namespaces=shop --native", false, true, false),
+            ("--native --native-stand-in", true, true, false),
+        ] {
+            let installation = Installation {
+                namespace: "system".to_owned(),
+                name: "hustings".to_owned(),
+                service_account: String::new(),
+                replicas: 2,
+                available: 1,
+                chart: None,
+                image: None,
+                config: Ok(crate::cli::testing::controller(flags).unwrap()),
+            };
+            let ControllerInstallation { place, available, flags: read, .. } = installed(&cluster, installation).await;
+            assert_eq!((&*place, available), ("Deployment hustings in namespace system", Some((1, 2))));
+            let read = read.unwrap();
+            assert_eq!(
+                (read.elects_here, read.elects_native, read.evidence),
+                (elects_here, elects_native, evidence),
+                "{flags}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_pod_of_the_holder_is_its_owner_and_is_read_only_if_the_session_names_a_container() {
+        let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "pod-of-a", "uid": "pod-uid" }]);
+        let metadata = json!({ "name": "a", "namespace": "n", "ownerReferences": owner });
+        let spec = json!({ "leaseName": "l", "binaryVersion": "1.0" });
+        let candidate = ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
+        for (session, holder, is_read) in
+            [("pod-uid.web.abc.123/1/15", "a", true), ("s/1/15", "a", false), ("pod-uid.web.abc.123/1/15", "b", false)]
+        {
+            let (cluster, requests) =
+                cluster(|_| Some((200, json!({ "metadata": { "name": "p", "uid": "pod-uid" } }))));
+            let lease = ReadLease::from_json(version("5", holder, session));
+            let read = pod(&cluster, Some(&lease.record), std::slice::from_ref(&candidate)).await;
+            let uid = if let HolderPod::Read(Some(pod)) = &read { Some(pod.uid.as_str()) } else { None };
+            assert_eq!(uid, is_read.then_some("pod-uid"), "{read:?}");
+            let requests = requests.lock().unwrap();
+            let paths: Vec<_> = requests.iter().map(|sent| sent.path.as_str()).collect();
+            assert_eq!(paths, ["/api/v1/namespaces/n/pods/pod-of-a"][..usize::from(is_read)]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_without_a_term_is_not_watched() {
+        let has_read = std::sync::Arc::new(AtomicBool::new(false));
+        let reads = std::sync::Arc::clone(&has_read);
+        let (cluster, _) = cluster(move |_| {
+            reads.store(true, Ordering::SeqCst);
+            Some(failure(500))
+        });
+        for lease in [version("5", "", "open"), version("5", "a", "open")] {
+            let (lease, sent) = (ReadLease::from_json(lease), SystemClock.both().moment);
+            let (lease, observed, has_renewed) = renewal(&cluster, "l", Some(lease), None, sent).await.unwrap();
+            assert_eq!((lease.is_some(), observed.is_some(), has_renewed), (true, true, false));
+        }
+        assert!(!has_read.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_watch_lasts_a_quarter_longer_than_the_usual_interval_of_renewals_and_at_most_ten_seconds() {
+        let millis = [15, 30, 3_600].map(|lease| longest_watch(lease).as_millis());
+        assert_eq!(millis, [3_000, 5_500, 10_000]);
+    }
+}

@@ -1,0 +1,150 @@
+//! The situation of a Lease: the kind of its holder, and the verdicts of the pure decision on its candidates.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hustings_core::election::{CandidateVerdict, Election};
+use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, WireTime, reliance};
+
+use super::scene::Scene;
+use crate::operate::status::{self, CandidateRow, LeaseRow, LeaseState};
+use crate::predict::forecast::{self, Forecast, Objects};
+
+/// A scene, with the facts derived from it.
+pub(super) struct Situation<'a> {
+    pub(super) scene: &'a Scene,
+    /// The Lease as `hustings status` shows it.
+    pub(super) row: LeaseRow,
+    /// The election that has observed these objects once.
+    pub(super) election: Election,
+    pub(super) leadership: HolderKind,
+    /// Why no candidate is elected.
+    pub(super) hold: Option<Hold>,
+    /// What the controller does now, while the holder lives.
+    pub(super) present: Forecast,
+}
+
+/// The kind of holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HolderKind {
+    /// Nobody: the Lease is missing, free, expired or on hold.
+    None,
+    /// A candidate that has not taken up its grant.
+    Granted,
+    /// An admissible candidate.
+    Candidate(CandidateKind),
+    /// A holder without an admissible candidate, although the Lease has candidates.
+    Foreign,
+    /// A replica of a group without candidates and controllers.
+    Direct,
+    /// An elector of another program.
+    Unknown,
+}
+
+impl<'a> Situation<'a> {
+    pub(super) fn of(scene: &'a Scene) -> Self {
+        let key = (scene.namespace.clone(), scene.name.clone());
+        let observed: BTreeMap<_, _> =
+            scene.observed.clone().map(|observed| (key.clone(), observed)).into_iter().collect();
+        let leases = scene.lease.clone().into_iter().collect();
+        let mut rows = status::rows(leases, scene.candidates.clone(), &observed, scene.now, true);
+        let row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new(), scene.now));
+        let records = scene.candidates.iter().map(|candidate| &candidate.record);
+        let election = status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
+        let (leadership, hold, present) = (HolderKind::None, None, Forecast::default());
+        let mut situation = Self { scene, row, election, leadership, hold, present };
+        situation.leadership = situation.leadership();
+        situation.present = situation.forecast(forecast::HolderForecast::Lives);
+        situation.hold = situation.hold();
+        situation
+    }
+
+    pub(super) fn record(&self) -> Option<&'a LeaseRecord> {
+        self.scene.lease.as_ref().map(|lease| &lease.record)
+    }
+
+    pub(super) const fn wall(&self) -> WireTime {
+        self.scene.now.wall
+    }
+
+    /// The holder that the Lease names.
+    pub(super) fn holder(&self) -> Option<&str> {
+        self.row.holder.as_deref()
+    }
+
+    /// The candidate that holds the Lease.
+    pub(super) fn holding_candidate(&self) -> Option<&CandidateRow> {
+        let holder = self.row.holder.as_ref()?;
+        self.row.candidates.iter().find(|candidate| candidate.name == *holder)
+    }
+
+    /// How long the Lease lasts after its last change.
+    pub(super) fn lease_lasts(&self) -> Duration {
+        let declared = self.record().map_or(Duration::ZERO, |record| reliance(record.declared_seconds()));
+        self.scene.observed.as_ref().map_or(declared, Observed::lasts)
+    }
+
+    /// How long ago the Lease last changed, as far as the observer knows.
+    fn unchanged_for(&self) -> Duration {
+        // Only a status can show that the Lease has expired; a single read cannot measure that.
+        if self.row.state == LeaseState::Expired {
+            return self.lease_lasts();
+        }
+        self.scene
+            .observed
+            .as_ref()
+            .map_or(Duration::ZERO, |observed| self.scene.now.moment.since(observed.changed_at()))
+    }
+
+    /// Predicts what the controller does if the holder lives or dies.
+    pub(super) fn forecast(&self, holder: forecast::HolderForecast) -> Forecast {
+        let objects = Objects {
+            key: (&self.scene.namespace, &self.scene.name),
+            lease: self.record(),
+            candidates: self.scene.candidates.iter().map(|candidate| &candidate.record).collect(),
+            unchanged_for: self.unchanged_for(),
+        };
+        forecast::forecast(objects, holder, self.wall())
+    }
+
+    /// The record of a candidate.
+    pub(super) fn candidate(&self, row: &CandidateRow) -> Option<&'a CandidateRecord> {
+        self.scene.candidates.iter().map(|candidate| &candidate.record).find(|record| record.key() == row.key())
+    }
+
+    /// The verdict of the pure decision on a candidate.
+    pub(super) fn verdict(&self, row: &CandidateRow) -> Option<&CandidateVerdict> {
+        self.present.verdicts.iter().find(|verdict| verdict.candidate == row.key())
+    }
+
+    fn leadership(&self) -> HolderKind {
+        match self.row.state {
+            LeaseState::Granted => HolderKind::Granted,
+            LeaseState::Held => match self.holding_candidate() {
+                Some(candidate) if candidate.rank.is_some() => HolderKind::Candidate(candidate.kind),
+                _ if !self.row.candidates.is_empty() => HolderKind::Foreign,
+                _ if self.row.token.is_some() => HolderKind::Direct,
+                _ => HolderKind::Unknown,
+            },
+            LeaseState::Expired
+            | LeaseState::Unheld
+            | LeaseState::NoCandidate
+            | LeaseState::Hold
+            | LeaseState::Missing => HolderKind::None,
+        }
+    }
+
+    /// Why no candidate is elected: a pause, a third party's strategy, or a disagreement.
+    fn hold(&self) -> Option<Hold> {
+        use hustings_core::election::{Ineligible, Reason};
+        let pause = self.record().and_then(|record| record.pause(self.wall()));
+        pause.or_else(|| {
+            self.present.verdicts.iter().find_map(|verdict| match &verdict.reason {
+                Reason::OnHold(hold) | Reason::HolderLeftAlone(hold) | Reason::Ineligible(Ineligible::OnHold(hold)) => {
+                    Some(hold.clone())
+                }
+                _ => None,
+            })
+        })
+    }
+}

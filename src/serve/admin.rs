@@ -1,0 +1,116 @@
+//! The admin server: `/livez`, `/readyz` and `/metrics`.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use prometheus_client::registry::Registry;
+use serde::Deserialize;
+
+use super::health::Health;
+
+/// The routes of the admin server. Commands may add their own.
+pub fn router(health: Health, registry: Arc<Registry>) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .with_state(health)
+        .merge(Router::new().route("/metrics", get(metrics)).with_state(registry))
+}
+
+#[derive(Deserialize)]
+struct Verbosity {
+    verbose: Option<String>,
+}
+
+async fn livez(State(health): State<Health>) -> Response {
+    if health.is_alive() {
+        (StatusCode::OK, "ok\n").into_response()
+    } else {
+        (StatusCode::INTERNAL_SERVER_ERROR, "the event loop is stuck\n").into_response()
+    }
+}
+
+async fn readyz(State(health): State<Health>, Query(Verbosity { verbose }): Query<Verbosity>) -> Response {
+    let readiness = health.readiness();
+    let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if verbose.is_some() {
+        return (code, Json(readiness)).into_response();
+    }
+    if readiness.ready {
+        return (code, "ok\n").into_response();
+    }
+    let failing: Vec<_> = readiness.checks.into_iter().filter(|check| !check.ok).map(|check| check.name).collect();
+    (code, format!("not ready: {}\n", failing.join(", "))).into_response()
+}
+
+async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::serve::health::STUCK_AFTER;
+    use crate::serve::http::testing::{ask, text_of};
+
+    async fn get(health: &Health, path: &str) -> (u16, String) {
+        let response = ask(&router(health.clone(), Arc::default()), path).await;
+        (response.status().as_u16(), text_of(response).await)
+    }
+
+    #[tokio::test]
+    async fn readiness_has_the_same_code_in_both_forms_and_names_what_fails() {
+        let health = Health::new();
+        let (own, crd) = (health.check("own-lease"), health.check("crd"));
+        own.pass();
+        crd.fail("not installed");
+        assert_eq!(get(&health, "/readyz").await, (503, "not ready: crd\n".to_owned()));
+        let (code, text) = get(&health, "/readyz?verbose").await;
+        let checks =
+            json!([{ "name": "crd", "ok": false, "message": "not installed" }, { "name": "own-lease", "ok": true }]);
+        let expected = json!({ "ready": false, "checks": checks });
+        assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()), (503, expected));
+        crd.pass_with(Some("old".to_owned()));
+        assert_eq!(get(&health, "/readyz").await, (200, "ok\n".to_owned()));
+        let (code, text) = get(&health, "/readyz?verbose").await;
+        assert!(code == 200 && text.contains("\"message\":\"old\""), "{text}");
+        assert_eq!(get(&health, "/livez").await, (200, "ok\n".to_owned()));
+        assert_eq!(get(&health, "/metrics").await, (200, "# EOF\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn every_failing_check_is_named_even_before_its_first_result() {
+        let health = Health::new();
+        let checks = [health.check("crd"), health.check("own-lease")];
+        assert_eq!(get(&health, "/readyz").await, (503, "not ready: crd, own-lease\n".to_owned()));
+        let text = get(&health, "/readyz?verbose").await.1;
+        assert_eq!(text.matches("\"message\":\"no result yet\"").count(), checks.len(), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_whose_event_loop_is_stuck_is_not_alive() {
+        let health = Health::new();
+        tokio::time::advance(STUCK_AFTER).await;
+        assert_eq!(get(&health, "/livez").await, (500, "the event loop is stuck\n".to_owned()));
+        health.beat();
+        assert_eq!(get(&health, "/livez").await, (200, "ok\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn metrics_have_the_content_type_of_openmetrics() {
+        let response = ask(&router(Health::new(), Arc::default()), "/metrics").await;
+        let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!(response.headers()["content-type"], expected);
+    }
+}

@@ -1,0 +1,242 @@
+//! The common part of all commands that stand for a Lease: the configuration, the cluster and the elector.
+
+mod preference;
+pub(crate) mod range;
+pub(crate) mod snapshot;
+pub(crate) mod succession;
+
+use hustings_client::testing::MemoryStore;
+use hustings_client::{Elector, ElectorBuilder, Heartbeat, Timing};
+use tokio_util::sync::CancellationToken;
+
+use crate::base::access::Access;
+use crate::base::cluster::Cluster;
+use crate::base::hint::Hinted;
+
+pub use preference::{KeyFile, Preference};
+
+/// The configuration of a replica that stands for a Lease.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Candidacy {
+    /// The Lease.
+    pub lease: String,
+    /// The identity; `None` for the name of the pod, or else of the host.
+    pub identity: Option<String>,
+    /// The version of the component.
+    pub binary_version: Option<String>,
+    /// The version that the component behaves as; `None` for the binary version.
+    pub emulation_version: Option<String>,
+    /// The strategy that the candidate asks for.
+    pub strategy: Option<String>,
+    /// The priority with which the candidate is created.
+    pub priority: Option<i32>,
+    /// Whether to stand without a controller.
+    pub direct: bool,
+    /// The preference of this replica, with `direct`.
+    pub key: Preference,
+    /// Whether the candidates elect among themselves while no controller does.
+    pub fallback: bool,
+    /// Whether there is an election; without one, this replica leads from its start.
+    pub leader_elect: bool,
+    /// Whether a stop lets the Lease expire instead of releasing it.
+    pub keep_on_stop: bool,
+    /// The durations of a term.
+    pub timing: Timing,
+}
+
+/// The connection of a candidacy.
+#[derive(Clone)]
+pub enum Connection {
+    /// To a cluster.
+    Cluster(Box<Cluster>),
+    /// No connection: without an election the replica sends no request. The namespace only appears in the name of the
+    /// Lease.
+    NotNeeded {
+        /// The namespace of the Lease.
+        namespace: String,
+    },
+    /// To a store in memory, in the namespace `n`, by the clock of the store.
+    #[cfg(test)]
+    Memory(MemoryStore),
+}
+
+impl Candidacy {
+    /// Connects `command` to its cluster, unless `stop` is cancelled. Without an election it needs none.
+    ///
+    /// # Errors
+    /// Fails if the cluster configuration cannot be loaded, if the file with the key is missing or wrong, or if `stop` is
+    /// cancelled.
+    pub async fn connect(
+        &self,
+        access: &Access,
+        command: &str,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Connection> {
+        // A later elector of this process must not fail because of the file.
+        self.key.key()?;
+        if self.leader_elect {
+            return Ok(Connection::Cluster(Box::new(Cluster::connect_until(access, command, Some(stop)).await?)));
+        }
+        Ok(Connection::NotNeeded { namespace: access.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
+    }
+
+    /// Fails if the elector would retry for ever, because only a controller may elect and the CRD is not installed.
+    pub async fn check(&self, connection: &Connection) -> Result<(), Hinted> {
+        match connection {
+            Connection::Cluster(cluster) if !self.direct && !self.fallback => cluster.knows_candidates().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled, and that does not prove this
+    /// replica alive while `heartbeat` is silent. The caller may change the builder before it calls
+    /// [`build`](Self::build).
+    pub fn builder(
+        &self,
+        connection: &Connection,
+        heartbeat: &Heartbeat,
+        shutdown: &CancellationToken,
+    ) -> ElectorBuilder {
+        let builder = match connection {
+            Connection::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
+            Connection::NotNeeded { namespace } => Elector::on(MemoryStore::new(), namespace, &self.lease),
+            #[cfg(test)]
+            Connection::Memory(store) => Elector::in_memory(store, "n", &self.lease),
+        };
+        let builder = builder.enabled(self.leader_elect).timing(self.timing).heartbeat(heartbeat).shutdown(shutdown);
+        let builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
+        if self.keep_on_stop { builder.keep_on_stop() } else { builder }
+    }
+
+    /// Builds the elector in the mode of this candidacy.
+    ///
+    /// # Errors
+    /// Fails with a hint if the identity or the namespace is missing or invalid. Flags were validated before, so a
+    /// wrong value comes from the environment or from the kubeconfig file.
+    pub fn build(&self, builder: ElectorBuilder) -> Result<Elector, Hinted> {
+        // Without an election the replica needs no version.
+        let elector = match &self.binary_version {
+            Some(version) if !self.direct => {
+                let builder = builder.binary_version(version).fallback(self.fallback);
+                let builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);
+                let builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
+                set(builder, self.priority, ElectorBuilder::priority).build()
+            }
+            _ => builder.direct().key(self.key.key()?).build(),
+        };
+        let hint = "pass --identity and --namespace, or run in a pod";
+        elector.map_err(|invalid| Hinted::new(invalid.to_string(), hint))
+    }
+}
+
+fn set<M, T>(
+    builder: ElectorBuilder<M>,
+    value: Option<T>,
+    setter: impl Fn(ElectorBuilder<M>, T) -> ElectorBuilder<M>,
+) -> ElectorBuilder<M> {
+    match value {
+        Some(value) => setter(builder, value),
+        None => builder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hustings_core::elector::Durations;
+    use serde_json::json;
+
+    use super::*;
+    use crate::base::cluster::testing::{cluster, failure};
+
+    fn candidacy(direct: bool, fallback: bool, leader_elect: bool) -> Candidacy {
+        Candidacy {
+            lease: "l".to_owned(),
+            identity: Some("a".to_owned()),
+            binary_version: Some("1.2".to_owned()),
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            direct,
+            key: Preference::None,
+            fallback,
+            leader_elect,
+            keep_on_stop: false,
+            timing: Timing::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_crd_is_an_error_only_for_a_candidate_that_may_not_fall_back() {
+        for (direct, fallback, is_error) in [(false, false, true), (false, true, false), (true, false, false)] {
+            let groups = json!({ "kind": "APIGroupList", "groups": [{ "name": "apps", "versions": [] }] });
+            let (cluster, _) = cluster(move |request| {
+                Some(if request.path == "/apis" { (200, groups.clone()) } else { failure(404) })
+            });
+            let connection = Connection::Cluster(Box::new(cluster));
+            let checked = candidacy(direct, fallback, true).check(&connection).await;
+            assert_eq!(checked.is_err(), is_error, "direct: {direct}, fallback: {fallback}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_setting_of_a_candidate_reaches_its_elector() {
+        let hour = Duration::from_hours(1);
+        for fallback in [true, false] {
+            let store = MemoryStore::new();
+            let described = Candidacy {
+                emulation_version: Some("1.1".to_owned()),
+                strategy: Some("OldestEmulationVersion".to_owned()),
+                priority: Some(3),
+                ..candidacy(false, fallback, true)
+            };
+            let campaign = described.build(Elector::in_memory(&store, "n", "l").identity("a")).unwrap().start();
+            // No controller runs.
+            let leads = tokio::time::timeout(hour, campaign.leadership().wait_until_leader()).await;
+            assert_eq!(leads.is_ok(), fallback);
+            let record = store.candidate("n", "a").unwrap();
+            assert_eq!((&*record.binary_version, record.emulation_version.as_deref()), ("1.2", Some("1.1")));
+            assert_eq!((record.strategy.as_deref(), record.priority), (Some("OldestEmulationVersion"), 3));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_direct_replica_has_its_identity_and_key_and_no_candidate() {
+        let store = MemoryStore::new();
+        let described =
+            Candidacy { identity: Some("b".to_owned()), key: Preference::Number(7), ..candidacy(true, true, true) };
+        let builder =
+            described.builder(&Connection::Memory(store.clone()), &Heartbeat::new(), &CancellationToken::new());
+        let campaign = described.build(builder).unwrap().start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let lease = store.lease("n", "l").unwrap();
+        assert_eq!((lease.holder.as_deref(), lease.key), (Some("b"), Some(7)));
+        assert_eq!(store.candidate("n", "b"), None);
+    }
+
+    #[tokio::test]
+    async fn the_timing_of_the_flags_is_that_of_the_elector() {
+        let durations =
+            Durations { lease_duration_seconds: 60, renew_deadline: Duration::from_secs(50), ..Durations::default() };
+        let slow = Candidacy { timing: Timing::new(durations).unwrap(), ..candidacy(true, true, true) };
+        let connection = Connection::NotNeeded { namespace: "n".to_owned() };
+        let elector = slow.build(slow.builder(&connection, &Heartbeat::new(), &CancellationToken::new())).unwrap();
+        let campaign = elector.start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let remaining = campaign.leadership().remaining();
+        assert!(remaining > Duration::from_secs(10), "{remaining:?}");
+    }
+
+    #[tokio::test]
+    async fn without_an_election_the_lease_is_named_by_the_flags_and_needs_no_cluster() {
+        for (namespace, expected) in [(Some("shop"), "shop/l"), (None, "default/l")] {
+            let access = Access { namespace: namespace.map(str::to_owned), ..Access::default() };
+            let candidacy = candidacy(true, true, false);
+            let connection = candidacy.connect(&access, "campaign", &CancellationToken::new()).await.unwrap();
+            let builder = candidacy.builder(&connection, &Heartbeat::new(), &CancellationToken::new());
+            assert_eq!(candidacy.build(builder).unwrap().leadership().lease(), expected);
+        }
+    }
+}

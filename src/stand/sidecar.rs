@@ -1,0 +1,129 @@
+//! `hustings sidecar` stands for a Lease on behalf of a program, and reports to it over HTTP whether it leads.
+//!
+//! This rule must hold: the sidecar reports "leader" only while that is true. Therefore:
+//!
+//! - It caches nothing. It builds each answer and each event from the [`Leadership`] at the time of writing. So both
+//!   are true even after the process was frozen.
+//! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
+//!   then does it give up the Lease.
+//!
+//! A sidecar of `always` stands from its start to its end, and one of `connected` only while its program is connected.
+//! `common` contains what both need.
+//!
+//! [`Leadership`]: hustings_client::Leadership
+
+mod always;
+mod common;
+mod connected;
+mod label;
+mod routes;
+mod term;
+#[cfg(test)]
+mod testing;
+mod updates;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_client::FailOpen;
+use hustings_client::metrics::Metrics;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::common::{Endpoints, Sidecar};
+pub use self::label::{OwnPod, PodLabel};
+use crate::base::access::Access;
+use crate::base::signals;
+use crate::serve::health::Health;
+use crate::serve::http::{ListenAddress, Socket};
+use crate::serve::metrics::ReleaseMetrics;
+use crate::stand::candidacy::Candidacy;
+
+/// The configuration of the sidecar.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The replica for which it stands.
+    pub candidacy: Candidacy,
+    /// Where it serves the program.
+    pub listen: ListenAddress,
+    /// The Unix socket on which it also serves the program.
+    pub socket: Option<PathBuf>,
+    /// Where it serves health, metrics and `/isleader`.
+    pub admin_address: ListenAddress,
+    /// The label to keep on this pod while it leads, and the pod.
+    pub pod_label: Option<(PodLabel, OwnPod)>,
+    /// When it stands for the Lease.
+    pub stands: Stands,
+    /// Whether the time range continues after its end.
+    pub fail_open: FailOpen,
+}
+
+/// When the sidecar stands for the Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// From its start to its end.
+    Always {
+        /// How long it keeps the Lease after it reported the end of a term.
+        handover_delay: Duration,
+    },
+    /// While a client holds a stream of `/term` open.
+    WhileConnected,
+}
+
+/// Stands for the Lease until SIGTERM, SIGINT or SIGHUP.
+///
+/// # Errors
+/// Fails if an address is in use, the cluster configuration cannot be loaded, the pod cannot be labelled, or the
+/// elector dies.
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
+    let Config { candidacy, listen, socket, admin_address, pod_label, stands, fail_open } = config;
+    let shutdown = signals::stop_on_signals()?;
+    // A sidecar that cannot serve its program must not stand for the Lease.
+    let endpoints = endpoints(&listen, socket.as_deref(), &admin_address).await?;
+    let connection = candidacy.connect(access, "sidecar", &shutdown).await?;
+    let mut registry = crate::serve::metrics::registry();
+    let metrics = Metrics::register(&mut registry);
+    let health = Health::new();
+    let elector_runs = health.check("elector");
+    let sidecar = |registry| Sidecar {
+        access,
+        candidacy,
+        connection,
+        pod_label,
+        fail_open,
+        registry: Arc::new(registry),
+        metrics,
+        health,
+        elector_runs,
+        shutdown,
+        over: CancellationToken::new(),
+        servers: TaskTracker::new(),
+    };
+    match stands {
+        Stands::Always { handover_delay } => always::run(&sidecar(registry), endpoints, handover_delay).await?,
+        Stands::WhileConnected => {
+            let releases = ReleaseMetrics::register(&mut registry);
+            connected::run(&sidecar(registry), endpoints, releases).await?;
+        }
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Listens for the program and for administrators.
+async fn endpoints(program: &ListenAddress, socket: Option<&Path>, admin: &ListenAddress) -> anyhow::Result<Endpoints> {
+    let program = program.listen("listen").await?;
+    let admin = admin.listen("admin-address").await?;
+    let socket = match socket {
+        Some(path) => Some(Socket::listen(path, "socket").await?),
+        None => None,
+    };
+    let address = program.local_addr()?;
+    tracing::info!(%address, "the sidecar listens");
+    tracing::info!(address = %admin.local_addr()?, "the admin server listens");
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "--listen is not a loopback address: any client that reaches it can query the leader");
+    }
+    Ok(Endpoints { program, socket, admin })
+}
