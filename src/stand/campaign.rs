@@ -67,7 +67,11 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let printer = LinePrinter { write, leadership };
     tokio::select! {
         () = printer.event(LineKind::Started, String::new()) => {}
-        () = stopped.cancelled() => return Ok(()),
+        () = stopped.cancelled() => {
+            // Nobody may read the lines. If somebody does, the last line follows the first one.
+            drop(timeout(LAST_LINES_LIMIT, printer.event(LineKind::Exiting, String::new())).await);
+            return Ok(());
+        }
     }
     if let Err(unknown) = candidacy.check(&connection).await {
         printer.event(LineKind::Error, unknown.to_string()).await;

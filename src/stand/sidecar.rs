@@ -34,6 +34,7 @@ use tokio_util::task::TaskTracker;
 use self::common::{Endpoints, Sidecar};
 pub use self::label::{OwnPod, PodLabel};
 use crate::base::access::Access;
+use crate::base::cluster::Stopped;
 use crate::base::signals;
 use crate::serve::health::Health;
 use crate::serve::http::{ListenAddress, Socket};
@@ -81,7 +82,11 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let shutdown = signals::stop_on_signals()?;
     // A sidecar that cannot serve its program must not stand for the Lease.
     let endpoints = endpoints(&listen, socket.as_deref(), &admin_address).await?;
-    let connection = candidacy.connect(access, "sidecar", &shutdown).await?;
+    let connection = candidacy.connect(access, "sidecar", &shutdown).await.inspect_err(|error| {
+        if error.is::<Stopped>() {
+            tracing::info!("stopped");
+        }
+    })?;
     let mut registry = crate::serve::metrics::registry();
     let metrics = Metrics::register(&mut registry);
     let health = Health::new();
