@@ -109,6 +109,6 @@ mod tests {
     #[test]
     fn more_cores_take_less_time_but_at_least_a_minute() {
         let demo = [Tool::Etcd, Tool::KubeApiserver];
-        assert_eq!([1, 2, 8, 64].map(|cores| minutes(&demo, cores)), [8, 4, 1, 1]);
+        assert_eq!([1, 2, 8, 64].map(|cores| minutes(&demo, cores)), [6, 3, 1, 1]);
     }
 }
