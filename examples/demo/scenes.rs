@@ -117,11 +117,11 @@ async fn lose_controller(show: &mut Show, stage: &mut Stage, printer: &Printer) 
     ensure!(stage.renew_time().await? != renewed, "{holder} has not renewed {LEASE} without a controller");
     show.observed("the controller is lost", format!("{holder} leads on, {successor} takes over"), None);
 
-    show.scene("kill -9 of the holder, served by the other controller");
-    stage.kill_component(&holder)?;
-    printer.event(show, stage, &holder, "is killed");
+    show.scene("SIGTERM of the holder, served by the other controller");
+    printer.event(show, stage, &holder, "is stopped");
+    stage.stop_component(&holder).await?;
     let leader = printer.agreed(show, stage, |name| name != holder).await?;
-    show.observed("the next crash", format!("{leader} leads"), stage.observer.facts().last_gap());
+    show.observed("the next stop", format!("{leader} leads"), stage.observer.facts().last_gap());
     Ok(())
 }
 
