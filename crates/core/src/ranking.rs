@@ -142,6 +142,7 @@ impl<'a> Contender<'a> {
         now: Now,
     ) -> Self {
         let RecordedStatus { damping_count, damped_until, .. } = record.status;
+        // An elector does not know the controllers' configuration, and no flag changes this part of it.
         let damping = Damping::recorded(damping_count, damped_until, now, &Config::default());
         let transfer = lease.and_then(|lease| lease.acts.transfer.as_ref());
         Self {
@@ -195,16 +196,9 @@ impl<'a> Contender<'a> {
 }
 
 impl Criterion {
-    /// Whether a live holder must hand over to a candidate that is better by this criterion.
-    pub const fn is_merit(self) -> bool {
-        matches!(
-            self,
-            Self::Priority
-                | Self::EmulationVersion
-                | Self::BinaryVersion
-                | Self::NewerEmulationVersion
-                | Self::NewerBinaryVersion
-        )
+    /// Whether a live holder must hand over to a candidate that is better by this criterion: some strategy has it.
+    pub fn is_merit(self) -> bool {
+        Strategy::OURS.iter().any(|strategy| strategy.merits().contains(&self))
     }
 }
 

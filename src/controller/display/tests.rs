@@ -71,7 +71,8 @@ impl Scene {
                 "labels": { "hustings.io/enrolled": "true" }, "annotations": annotations,
             },
             "spec": {
-                "holderIdentity": holder, "leaseDurationSeconds": if holder.is_empty() { 1 } else { 15 }, "leaseTransitions": transitions,
+                "holderIdentity": holder, "leaseTransitions": transitions,
+                "leaseDurationSeconds": if holder.is_empty() { 1 } else { 15 },
                 "acquireTime": "2026-01-02T02:59:00.000000Z", "renewTime": MicroTime(self.now.wall),
             },
         }));

@@ -102,7 +102,7 @@ impl Timeline {
                     number: *number,
                     token: token.map(|token| token.to_string()),
                 },
-                StoredKind::Gap(Gap::Vacant(vacancy)) => SpanKind::Gap { cause: visible(&vacancy.to_string()) },
+                StoredKind::Gap(Gap::Vacant(unheld)) => SpanKind::Gap { cause: visible(&unheld.to_string()) },
                 StoredKind::Gap(Gap::OnHold) => SpanKind::Gap { cause: "the Lease is on hold".to_owned() },
             },
         };
@@ -123,8 +123,8 @@ impl Timeline {
 }
 
 impl From<Unheld> for Gap {
-    fn from(vacancy: Unheld) -> Self {
-        Self::Vacant(vacancy)
+    fn from(unheld: Unheld) -> Self {
+        Self::Vacant(unheld)
     }
 }
 

@@ -86,8 +86,8 @@ pub struct LeaseCandidateSpec {
     )]
     pub emulation_version: Option<String>,
     /// strategy is the rule that ranks the candidates of a Lease. It is OldestEmulationVersion (the default),
-    /// hustings.io/NewestEmulationVersion, or the qualified name (domain/Name) of a strategy that a third party's controller carries out. The candidates of the
-    /// highest binaryVersion determine the strategy of the Lease. If they disagree, none is elected.
+    /// hustings.io/NewestEmulationVersion, or the qualified name (domain/Name) of a strategy that a third party's
+    /// controller carries out. The candidates of the highest binaryVersion determine the strategy of the Lease. If they disagree, none is elected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 317), extend("default" = "OldestEmulationVersion"))]
     #[x_kube(

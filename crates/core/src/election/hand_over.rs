@@ -26,6 +26,13 @@ pub(super) struct HandOverRequest {
     preferred_since: Moment,
 }
 
+impl HandOverRequest {
+    /// From when on the holder counts as one that ignores the request.
+    fn ignored_from(&self, config: &Config) -> Moment {
+        self.since.after(config.ignored_after)
+    }
+}
+
 /// Whether the request on this Lease stands although its preferred holder is only equal to the holder. A request without
 /// a known cause stands, since a transfer may have made it.
 pub(super) fn stands_among_equals(record: &LeaseRecord) -> bool {
@@ -59,7 +66,7 @@ impl Election {
 
     /// Whether the holder has ignored the request to hand over for too long.
     pub fn ignores_request(&self, now: Moment) -> bool {
-        self.request.as_ref().is_some_and(|request| now >= request.since.after(self.config.ignored_after))
+        self.request.as_ref().is_some_and(|request| now >= request.ignored_from(&self.config))
     }
 
     /// Whether a native holder cannot be asked to hand over: the server or the holder has just dropped the request.
@@ -146,7 +153,7 @@ impl Election {
         if asked.preferred != *preferred {
             (asked.preferred, asked.preferred_since) = (preferred.clone(), now);
         }
-        let due = asked.since.after(self.config.ignored_after);
+        let due = asked.ignored_from(&self.config);
         builder.set(Timer::IgnoredRequest, due);
         if now >= due && !asked.reported {
             asked.reported = true;

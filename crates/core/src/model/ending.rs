@@ -77,18 +77,11 @@ pub enum Evidence {
 impl Unheld {
     /// Every [word](Self::as_str), for the series of a metric.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        let endings = [
-            Ending::Released(Cause::Unknown),
-            Ending::HandedOver(Cause::Unknown),
-            Ending::Expired,
-            Ending::NotTakenUp,
-            Ending::Reclaimed,
-            Ending::LeaseDeleted,
-            Ending::Other(String::new()),
-        ];
+        let given_up = [Ending::Released(Cause::Unknown), Ending::HandedOver(Cause::Unknown)];
+        let endings = given_up.into_iter().chain(Ending::PLAIN).chain([Ending::Other(String::new())]);
         let causes = Cause::ALL.into_iter().filter(|cause| cause.is_end_of_work()).map(Ending::Released);
         let proofs = Evidence::ALL.into_iter().map(Ending::ProvenDead);
-        let ended = endings.into_iter().chain(causes).chain(proofs).map(Self::Ended);
+        let ended = endings.chain(causes).chain(proofs).map(Self::Ended);
         [Self::New, Self::Missing].into_iter().chain(ended).map(|unheld| unheld.as_str())
     }
 
@@ -108,6 +101,9 @@ impl Unheld {
 }
 
 impl Ending {
+    /// The endings without a cause or a proof.
+    const PLAIN: [Self; 4] = [Self::Expired, Self::NotTakenUp, Self::Reclaimed, Self::LeaseDeleted];
+
     /// Parses the end of a line. Any unknown text becomes [`Ending::Other`].
     pub(super) fn read(text: &str) -> Self {
         let (how, why) = match text.strip_suffix(')').and_then(|text| text.split_once(" (")) {
@@ -122,9 +118,7 @@ impl Ending {
                 Evidence::ALL.into_iter().find(|evidence| words(evidence.as_str()) == why).map(Self::ProvenDead)
             }
             (_, Some(_)) => None,
-            (how, None) => [Self::Expired, Self::NotTakenUp, Self::Reclaimed, Self::LeaseDeleted]
-                .into_iter()
-                .find(|ending| words(ending.as_str()) == how),
+            (how, None) => Self::PLAIN.into_iter().find(|ending| words(ending.as_str()) == how),
         };
         known.unwrap_or_else(|| Self::Other(short(text)))
     }
@@ -294,4 +288,50 @@ impl fmt::Display for Evidence {
 
 fn words(word: &str) -> String {
     word.replace('-', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_why_nobody_holds_a_lease_has_a_word_and_a_sentence() {
+        let ended = |ending, word, sentence| (Unheld::Ended(ending), word, sentence);
+        let closed = "the connection of the holder's program closed";
+        let terminated = "the container of the holder terminated";
+        let out_of_service = "the node of the holder was declared out of service";
+        let untaken = "the elected candidate did not take up its grant";
+        let shown = [
+            (Unheld::New, "new", "no holder before"),
+            (Unheld::Missing, "missing", "the Lease does not exist"),
+            ended(Ending::Released(Cause::Unknown), "released", "the holder released the Lease"),
+            ended(Ending::Released(Cause::Resigned), "released", "the holder released the Lease (resigned)"),
+            ended(Ending::Released(Cause::ConnectionClosed), "connection-closed", closed),
+            ended(Ending::Released(Cause::Panicked), "panicked", "the work of the holder panicked"),
+            ended(Ending::Released(Cause::WorkEnded), "work-ended", "the work of the holder ended"),
+            ended(Ending::HandedOver(Cause::Unknown), "handed-over", "the holder handed over"),
+            ended(Ending::HandedOver(Cause::Stopped), "handed-over", "the holder handed over (stopped)"),
+            ended(Ending::HandedOver(Cause::Transfer), "handed-over", "the holder handed over (transfer)"),
+            ended(
+                Ending::HandedOver(Cause::BetterCandidate),
+                "handed-over",
+                "the holder handed over (better candidate)",
+            ),
+            ended(Ending::HandedOver(Cause::ConnectionClosed), "connection-closed", closed),
+            ended(Ending::HandedOver(Cause::Panicked), "panicked", "the work of the holder panicked"),
+            ended(Ending::HandedOver(Cause::WorkEnded), "work-ended", "the work of the holder ended"),
+            ended(Ending::Expired, "expired", "the holder stopped renewing"),
+            ended(Ending::ProvenDead(Evidence::ContainerTerminated), "container-terminated", terminated),
+            ended(Ending::ProvenDead(Evidence::NodeOutOfService), "node-out-of-service", out_of_service),
+            ended(Ending::NotTakenUp, "not-taken-up", untaken),
+            ended(Ending::Reclaimed, "reclaimed", "the holder claimed the Lease again"),
+            ended(Ending::LeaseDeleted, "lease-deleted", "the Lease was deleted"),
+            ended(Ending::Other("gone".to_owned()), "other", "gone"),
+        ];
+        for (unheld, word, sentence) in &shown {
+            assert_eq!((unheld.as_str(), &*unheld.to_string()), (*word, *sentence));
+            assert!(Unheld::words().any(|known| known == *word), "{word} has no series from the start");
+        }
+        assert!(Unheld::words().all(|word| shown.iter().any(|(_, known, _)| *known == word)));
+    }
 }

@@ -11,7 +11,7 @@ pub(in crate::election) struct Claim {
 }
 
 impl Claim {
-    /// Whether it asks for a strategy other than ours.
+    /// Whether it asks for a strategy other than the default one.
     pub(in crate::election) fn dissents(&self) -> bool {
         self.standing.strategy != Strategy::OldestEmulationVersion
     }
