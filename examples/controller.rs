@@ -39,9 +39,10 @@ async fn main() -> anyhow::Result<()> {
 
     // The elector has a client of its own, without hidden retries.
     let shutdown = CancellationToken::new();
-    let mut elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-controller")
-        .binary_version(env::var("BINARY_VERSION").unwrap_or_else(|_| env!("CARGO_PKG_VERSION").to_owned()))
-        .shutdown(&shutdown);
+    let version = env::var("BINARY_VERSION").unwrap_or_else(|_| env!("CARGO_PKG_VERSION").to_owned());
+    let mut elector =
+        Elector::coordinated(lease_client(config.clone())?, &config.default_namespace, "example-controller", version)
+            .shutdown(&shutdown);
     if let Ok(version) = env::var("EMULATION_VERSION") {
         elector = elector.emulation_version(version);
     }

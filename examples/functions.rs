@@ -31,9 +31,8 @@ async fn main() -> anyhow::Result<()> {
     let config = Config::infer().await?;
 
     let shutdown = CancellationToken::new();
-    let elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-functions")
+    let elector = Elector::direct(lease_client(config.clone())?, &config.default_namespace, "example-functions")
         .identity(name)
-        .direct()
         .shutdown(&shutdown)
         .build()?;
     tokio::spawn(print_leader(elector.leadership()));

@@ -43,9 +43,8 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(follow_default(Client::try_from(config.clone())?, revision, is_local, key));
 
     let shutdown = CancellationToken::new();
-    let elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, NAME)
+    let elector = Elector::direct(lease_client(config.clone())?, &config.default_namespace, NAME)
         .identity(name)
-        .direct()
         .key(receiver)
         .shutdown(&shutdown)
         .build()?;

@@ -37,9 +37,8 @@ async fn main() -> anyhow::Result<()> {
         _ => FailOpen::Off,
     };
     let config = Config::infer().await?;
-    let elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-time-range")
+    let elector = Elector::direct(lease_client(config.clone())?, &config.default_namespace, "example-time-range")
         .identity(name)
-        .direct()
         .fail_open(fail_open)
         .build()?;
     let campaign = elector.start();

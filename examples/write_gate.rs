@@ -36,10 +36,9 @@ async fn main() -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Config::infer().await?;
 
-    // The first replica that finds the Lease free claims it. With `.binary_version(..)` instead of `.direct()`, the controller
-    // elects the replica with the oldest version.
-    let mut elector =
-        Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-write-gate").direct();
+    // The first replica that finds the Lease free claims it. With `Elector::coordinated`, the controller elects the replica
+    // with the oldest version.
+    let mut elector = Elector::direct(lease_client(config.clone())?, &config.default_namespace, "example-write-gate");
     if let Some(identity) = std::env::args().nth(1) {
         elector = elector.identity(identity);
     }

@@ -70,9 +70,8 @@ impl<'stage> Contest<'stage> {
     /// Starts a replica, and returns the time of the start.
     pub(crate) fn start(&mut self, replica: char, version: &str) -> Result<Moment> {
         let name = self.name(replica);
-        let elector = Elector::builder(self.stage.client(self.number), &self.namespace, &self.lease)
+        let elector = Elector::coordinated(self.stage.client(self.number), &self.namespace, &self.lease, version)
             .identity(&name)
-            .binary_version(version)
             .build()?;
         tokio::spawn(follow(elector.leadership(), Arc::clone(&self.terms)));
         let started = SystemClock.now();

@@ -79,9 +79,8 @@ impl OwnCampaign {
         let rng = StdRng::from_rng(&mut surroundings.rng);
         let Surroundings { identity, clock, health, metrics, .. } = surroundings;
         let namespace = own_lease.namespace.as_ref().unwrap_or(&surroundings.namespace);
-        let elector = Elector::builder(surroundings.leases.clone(), namespace, &own_lease.name)
+        let elector = Elector::direct(surroundings.leases.clone(), namespace, &own_lease.name)
             .identity(identity.as_str())
-            .direct()
             .timing(own_lease.timing)
             .clock(Arc::clone(clock))
             // The heartbeat is the dispatcher's: a controller that elects nobody must not hold the Lease.
@@ -174,7 +173,7 @@ mod tests {
     const LONG: Duration = Duration::from_hours(1);
 
     fn elector(store: &MemoryStore, identity: &str) -> Elector {
-        Elector::in_memory(store, "n", "own").identity(identity).direct().build().unwrap()
+        Elector::direct(store, "n", "own").identity(identity).build().unwrap()
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ use self::lines::{Job, LineBuilder, LineKind, Report};
 use crate::base::access::Access;
 use crate::base::output::Output;
 use crate::base::signals;
-use crate::stand::candidacy::Candidacy;
+use crate::stand::candidacy::{self, Candidacy};
 
 /// The configuration of a campaign.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     stop_without_reader(shutdown.clone());
     let connection = candidacy.connect(access, "campaign", &shutdown).await?;
     let heartbeat = Heartbeat::new();
-    let elector = candidacy.build(candidacy.builder(&connection, &heartbeat, &shutdown))?;
+    let elector = candidacy::build(candidacy.builder(&connection, &heartbeat, &shutdown)?)?;
     let leadership = elector.leadership();
     let (stopped, shutdown) = (shutdown.clone(), shutdown);
     let builder = LineBuilder { output, leadership: leadership.clone(), shutdown, announced: Arc::default() };

@@ -5,8 +5,10 @@ pub(crate) mod range;
 pub(crate) mod snapshot;
 pub(crate) mod succession;
 
+use std::sync::Arc;
+
 use hustings_client::testing::MemoryStore;
-use hustings_client::{Elector, ElectorBuilder, Heartbeat, Timing};
+use hustings_client::{Elector, ElectorBuilder, Heartbeat, Storage, Timing};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::access::Access;
@@ -90,54 +92,64 @@ impl Candidacy {
     }
 
     /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled, and that does not prove this
-    /// replica alive while `heartbeat` is silent. The caller may change the builder before it calls
-    /// [`build`](Self::build).
+    /// replica alive while `heartbeat` is silent. The caller may change the builder before it passes it to [`build`].
+    ///
+    /// # Errors
+    /// Fails if the file with the key is missing or wrong.
     pub fn builder(
         &self,
         connection: &Connection,
         heartbeat: &Heartbeat,
         shutdown: &CancellationToken,
-    ) -> ElectorBuilder {
-        let builder = match connection {
-            Connection::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
-            Connection::NotNeeded { namespace } => Elector::on(MemoryStore::new(), namespace, &self.lease),
-            #[cfg(test)]
-            Connection::Memory(store) => Elector::in_memory(store, "n", &self.lease),
-        };
-        let builder = builder.enabled(self.leader_elect).timing(self.timing).heartbeat(heartbeat).shutdown(shutdown);
-        let builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
-        if self.keep_on_stop { builder.keep_on_stop() } else { builder }
-    }
-
-    /// Builds the elector in the mode of this candidacy.
-    ///
-    /// # Errors
-    /// Fails with a hint if the identity or the namespace is missing or invalid. Flags were validated before, so a
-    /// wrong value comes from the environment or from the kubeconfig file.
-    pub fn build(&self, builder: ElectorBuilder) -> Result<Elector, Hinted> {
-        // Without an election the replica needs no version.
-        let elector = match &self.binary_version {
+    ) -> Result<ElectorBuilder, Hinted> {
+        let (storage, namespace) = (connection.storage(), connection.namespace());
+        let mut builder = match &self.binary_version {
             Some(version) if !self.direct => {
-                let builder = builder.binary_version(version).fallback(self.fallback);
-                let builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);
-                let builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
-                set(builder, self.priority, ElectorBuilder::priority).build()
+                Elector::coordinated(storage, namespace, &self.lease, version).fallback(self.fallback)
             }
-            _ => builder.direct().key(self.key.key()?).build(),
+            // Without an election the replica needs no version.
+            _ => Elector::direct(storage, namespace, &self.lease).key(self.key.key()?),
         };
-        let hint = "pass --identity and --namespace, or run in a pod";
-        elector.map_err(|invalid| Hinted::new(invalid.to_string(), hint))
+        builder = builder.enabled(self.leader_elect).timing(self.timing).heartbeat(heartbeat).shutdown(shutdown);
+        if self.keep_on_stop {
+            builder = builder.keep_on_stop();
+        }
+        // Each of these sets what is given.
+        builder = self.identity.iter().fold(builder, ElectorBuilder::identity);
+        builder = self.emulation_version.iter().fold(builder, ElectorBuilder::emulation_version);
+        builder = self.strategy.iter().fold(builder, ElectorBuilder::strategy);
+        Ok(self.priority.into_iter().fold(builder, ElectorBuilder::priority))
     }
 }
 
-fn set<M, T>(
-    builder: ElectorBuilder<M>,
-    value: Option<T>,
-    setter: impl Fn(ElectorBuilder<M>, T) -> ElectorBuilder<M>,
-) -> ElectorBuilder<M> {
-    match value {
-        Some(value) => setter(builder, value),
-        None => builder,
+/// Builds an elector from the settings of a candidacy.
+///
+/// # Errors
+/// Fails with a hint if the identity or the namespace is missing or invalid. Flags were validated before, so a wrong value
+/// comes from the environment or from the kubeconfig file.
+pub fn build(builder: ElectorBuilder) -> Result<Elector, Hinted> {
+    let hint = "pass --identity and --namespace, or run in a pod";
+    builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
+}
+
+impl Connection {
+    fn storage(&self) -> Storage {
+        match self {
+            Self::Cluster(cluster) => cluster.leases.clone().into(),
+            // It is never used.
+            Self::NotNeeded { .. } => Arc::new(MemoryStore::new()).into(),
+            #[cfg(test)]
+            Self::Memory(store) => store.into(),
+        }
+    }
+
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Cluster(cluster) => &cluster.namespace,
+            Self::NotNeeded { namespace } => namespace,
+            #[cfg(test)]
+            Self::Memory(_) => "n",
+        }
     }
 }
 
@@ -145,6 +157,7 @@ fn set<M, T>(
 mod tests {
     use std::time::Duration;
 
+    use hustings_client::Campaign;
     use hustings_core::elector::Durations;
     use serde_json::json;
 
@@ -166,6 +179,13 @@ mod tests {
             keep_on_stop: false,
             timing: Timing::default(),
         }
+    }
+
+    fn start(candidacy: &Candidacy, connection: &Connection) -> Campaign {
+        let heartbeat = Heartbeat::new();
+        let builder = candidacy.builder(connection, &heartbeat, &CancellationToken::new()).unwrap();
+        tokio::spawn(async move { heartbeat.keep_beating().await });
+        build(builder).unwrap().start()
     }
 
     #[tokio::test]
@@ -192,7 +212,7 @@ mod tests {
                 priority: Some(3),
                 ..candidacy(false, fallback, true)
             };
-            let campaign = described.build(Elector::in_memory(&store, "n", "l").identity("a")).unwrap().start();
+            let campaign = start(&described, &Connection::Memory(store.clone()));
             // No controller runs.
             let leads = tokio::time::timeout(hour, campaign.leadership().wait_until_leader()).await;
             assert_eq!(leads.is_ok(), fallback);
@@ -207,9 +227,7 @@ mod tests {
         let store = MemoryStore::new();
         let described =
             Candidacy { identity: Some("b".to_owned()), key: Preference::Number(7), ..candidacy(true, true, true) };
-        let builder =
-            described.builder(&Connection::Memory(store.clone()), &Heartbeat::new(), &CancellationToken::new());
-        let campaign = described.build(builder).unwrap().start();
+        let campaign = start(&described, &Connection::Memory(store.clone()));
         campaign.leadership().wait_until_leader().await.unwrap();
         let lease = store.lease("n", "l").unwrap();
         assert_eq!((lease.holder.as_deref(), lease.key), (Some("b"), Some(7)));
@@ -222,8 +240,7 @@ mod tests {
             Durations { lease_duration_seconds: 60, renew_deadline: Duration::from_secs(50), ..Durations::default() };
         let slow = Candidacy { timing: Timing::new(durations).unwrap(), ..candidacy(true, true, true) };
         let connection = Connection::NotNeeded { namespace: "n".to_owned() };
-        let elector = slow.build(slow.builder(&connection, &Heartbeat::new(), &CancellationToken::new())).unwrap();
-        let campaign = elector.start();
+        let campaign = start(&slow, &connection);
         campaign.leadership().wait_until_leader().await.unwrap();
         let remaining = campaign.leadership().remaining();
         assert!(remaining > Duration::from_secs(10), "{remaining:?}");
@@ -235,8 +252,7 @@ mod tests {
             let access = Access { namespace: namespace.map(str::to_owned), ..Access::default() };
             let candidacy = candidacy(true, true, false);
             let connection = candidacy.connect(&access, "campaign", &CancellationToken::new()).await.unwrap();
-            let builder = candidacy.builder(&connection, &Heartbeat::new(), &CancellationToken::new());
-            assert_eq!(candidacy.build(builder).unwrap().leadership().lease(), expected);
+            assert_eq!(start(&candidacy, &connection).leadership().lease(), expected);
         }
     }
 }

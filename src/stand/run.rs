@@ -51,7 +51,7 @@ use crate::base::access::Access;
 use crate::serve::health::Health;
 use crate::serve::http::ListenAddress;
 use crate::serve::logging::ProcessLog;
-use crate::stand::candidacy::{Candidacy, Connection};
+use crate::stand::candidacy::{self, Candidacy, Connection};
 
 /// The exit code of a wrapper that ends because it lost its Lease. Shells, `sysexits.h` and container runtimes do not
 /// use this code.
@@ -157,8 +157,8 @@ impl Wrapper {
     /// Stands with one elector, term after term, until an [`EndOfCandidacy`]. By then the elector has given up the Lease and
     /// deleted the candidate. Another replica can therefore lead during a wait before the next start.
     async fn campaign(&self) -> anyhow::Result<EndOfCandidacy> {
-        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), &self.runner.stop.token);
-        let elector = self.candidacy.build(match &self.admin {
+        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), &self.runner.stop.token)?;
+        let elector = candidacy::build(match &self.admin {
             Some(admin) => admin.measure(builder),
             None => builder,
         })?;

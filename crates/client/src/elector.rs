@@ -10,7 +10,7 @@ pub(crate) mod keys;
 pub(crate) mod off;
 pub(crate) mod telemetry;
 
-pub use builder::{Coordinated, Direct, ElectorBuilder, InvalidElector, Mode, SettingProblem, Undecided};
+pub use builder::{ElectorBuilder, InvalidElector, SettingProblem, Storage};
 pub use campaign::{Campaign, CampaignError, Elector};
 pub use heartbeat::Heartbeat;
 pub use host::host_name;

@@ -13,7 +13,7 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = lease_client(kube::Config::incluster()?)?;
-//! let elector = Elector::builder(client, "default", "my-component").binary_version("1.4.0").build()?;
+//! let elector = Elector::coordinated(client, "default", "my-component", "1.4.0").build()?;
 //! let leadership = elector.leadership();
 //! elector
 //!     .run(|term| async move {
@@ -84,8 +84,7 @@ mod work;
 
 pub use elector::keys::{DefaultRevision, Key, follow_istio_key, istio_key, lease_of_group};
 pub use elector::{
-    Campaign, CampaignError, Coordinated, Direct, Elector, ElectorBuilder, Heartbeat, InvalidElector, Mode,
-    SettingProblem, Undecided, host_name,
+    Campaign, CampaignError, Elector, ElectorBuilder, Heartbeat, InvalidElector, SettingProblem, Storage, host_name,
 };
 pub use hustings_core::elector::{Durations, FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};

@@ -42,7 +42,7 @@ const RENEWAL_BUCKETS_SECONDS: [f64; 11] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.
 ///
 /// let mut registry = Registry::default();
 /// let metrics = Metrics::register(&mut registry);
-/// // Then, for each elector: Elector::builder(..).metrics(&metrics)
+/// // Then, for each elector: Elector::direct(..).metrics(&metrics)
 /// # let _ = metrics;
 /// ```
 #[derive(Clone, Default)]
@@ -282,7 +282,7 @@ mod tests {
     async fn a_process_without_an_election_is_shown_as_the_holder() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").direct().metrics(&metrics);
+        let builder = Elector::direct(&MemoryStore::new(), "n", "l").metrics(&metrics);
         let campaign = builder.enabled(false).build().unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();
         let shown = scraped(&registry);

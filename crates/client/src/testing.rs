@@ -12,9 +12,9 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = MemoryStore::new();
-//! let first = Elector::in_memory(&store, "default", "web").identity("first").direct().build()?.start();
+//! let first = Elector::direct(&store, "default", "web").identity("first").build()?.start();
 //! first.leadership().wait_until_leader().await.ok_or("it ended")?;
-//! let second = Elector::in_memory(&store, "default", "web").identity("second").direct().build()?.start();
+//! let second = Elector::direct(&store, "default", "web").identity("second").build()?.start();
 //! tokio::time::sleep(Duration::from_secs(1)).await;
 //!
 //! let crashed = Instant::now();
@@ -34,7 +34,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = MemoryStore::new();
-//! let builder = Elector::in_memory(&store, "default", "web").identity("web-0").binary_version("1.2.0");
+//! let builder = Elector::coordinated(&store, "default", "web", "1.2.0").identity("web-0");
 //! let campaign = builder.build()?.start();
 //! store.grant("default", "web", "web-0");
 //! let term = campaign.leadership().wait_until_leader().await.ok_or("it ended")?;

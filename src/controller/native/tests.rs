@@ -215,7 +215,7 @@ async fn the_right_to_elect_counts_from_the_sending_of_the_last_renewal() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_no_longer_leads_gives_up_the_right_to_elect() {
     let store = MemoryStore::new();
-    let campaign = Elector::in_memory(&store, "n", "own").identity("a").direct().build().unwrap().start();
+    let campaign = Elector::direct(&store, "n", "own").identity("a").build().unwrap().start();
     let (_server, mut elects, ..) = start_with(Electing::Holding(campaign.leadership()));
     timeout(Duration::from_mins(1), elects.wait_for(|elects| *elects)).await.expect("it stands in").unwrap();
     campaign.abort();

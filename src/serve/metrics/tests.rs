@@ -112,7 +112,7 @@ async fn stand(metrics: &ElectionMetrics) {
     type Answer = Result<http::Response<kube::client::Body>, std::io::Error>;
     let silent = tower::service_fn(|_: http::Request<kube::client::Body>| std::future::pending::<Answer>());
     let client = kube::Client::new(silent, "default");
-    let elector = hustings_client::Elector::builder(client, "namespace", "lease").identity("a").direct();
+    let elector = hustings_client::Elector::direct(client, "namespace", "lease").identity("a");
     elector.metrics(metrics).build().unwrap();
 }
 

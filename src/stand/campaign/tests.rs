@@ -40,17 +40,17 @@ fn printer(
     (LinePrinter { write, leadership }, builder, printed)
 }
 
-fn run(store: &MemoryStore, output: Output, build: impl FnOnce(ElectorBuilder) -> Elector) -> Run {
+fn run(builder: ElectorBuilder, output: Output) -> Run {
     let shutdown = CancellationToken::new();
-    let elector = build(Elector::in_memory(store, "n", "l").identity("a").shutdown(&shutdown));
+    let elector = builder.shutdown(&shutdown).build().unwrap();
     let leadership = elector.leadership();
     let (printer, _, lines) = printer(&elector, output, &shutdown);
     let task = tokio::spawn(async move { stand(elector, &printer).await });
     Run { printed: lines, shutdown, leadership, task }
 }
 
-fn direct(builder: ElectorBuilder) -> Elector {
-    builder.direct().build().unwrap()
+fn direct(store: &MemoryStore, identity: &str) -> ElectorBuilder {
+    Elector::direct(store, "n", "l").identity(identity)
 }
 
 /// The lines so far, without their times.
@@ -67,9 +67,9 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn each_holder_and_the_own_term_are_printed() {
     let store = MemoryStore::new();
-    let other = direct(Elector::in_memory(&store, "n", "l").identity("b")).start();
+    let other = direct(&store, "b").build().unwrap().start();
     other.leadership().wait_until_leader().await.unwrap();
-    let mut run = run(&store, Output::Text, direct);
+    let mut run = run(direct(&store, "a"), Output::Text);
     settle().await;
     assert_eq!(lines(&mut run.printed), ["b holds the Lease"]);
     store.edit_lease("n", "l", |lease| lease.hold = Some("a test".to_owned()));
@@ -91,7 +91,7 @@ async fn the_end_of_a_term_is_printed_once_with_its_cause() {
         [(false, "a no longer leads: handing over"), (true, "a no longer leads: the term has ended")]
     {
         let store = MemoryStore::new();
-        let mut run = run(&store, Output::Text, direct);
+        let mut run = run(direct(&store, "a"), Output::Text);
         let term = run.leadership.wait_until_leader().await.unwrap();
         sleep(Duration::from_secs(1)).await;
         assert_eq!(lines(&mut run.printed), ["a leads, term 1, token 1", "a holds the Lease"]);
@@ -113,16 +113,17 @@ async fn the_end_of_a_term_is_printed_once_with_its_cause() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_another_lease_owns_is_printed_as_a_failure() {
     let store = MemoryStore::new();
-    let builder = Elector::in_memory(&store, "n", "other").identity("a").binary_version("1.2.0");
+    let builder = Elector::coordinated(&store, "n", "other", "1.2.0").identity("a");
     let first = builder.build().unwrap().start();
     sleep(Duration::from_secs(1)).await;
-    let mut run = run(&store, Output::Text, |builder| builder.binary_version("1.2.0").fallback(false).build().unwrap());
+    let builder = Elector::coordinated(&store, "n", "l", "1.2.0").identity("a").fallback(false);
+    let mut run = run(builder, Output::Text);
     settle().await;
     let hint = "give each elector an identity of its own (--identity)";
     let expected = format!("a has failed: LeaseCandidate a stands for Lease other and not for n/l: {hint}");
     assert_eq!(lines(&mut run.printed), [expected.as_str()]);
     // Another change does not repeat it.
-    let holder = direct(Elector::in_memory(&store, "n", "l").identity("b")).start();
+    let holder = direct(&store, "b").build().unwrap().start();
     settle().await;
     assert_eq!(lines(&mut run.printed), ["b holds the Lease"]);
     holder.stop().await.unwrap();
@@ -140,7 +141,7 @@ async fn a_candidate_that_another_lease_owns_is_printed_as_a_failure() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_term_is_printed_before_what_was_observed_since() {
     let store = MemoryStore::new();
-    let elector = direct(Elector::in_memory(&store, "n", "l").identity("a"));
+    let elector = direct(&store, "a").build().unwrap();
     let (described, builder, mut printed) = printer(&elector, Output::Text, &CancellationToken::new());
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
@@ -155,7 +156,7 @@ async fn the_end_of_a_term_is_printed_before_what_was_observed_since() {
 
 #[tokio::test(start_paused = true)]
 async fn a_term_that_is_already_over_is_not_printed() {
-    let elector = direct(Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a"));
+    let elector = direct(&MemoryStore::new(), "a").build().unwrap();
     let (described, _, mut printed) = printer(&elector, Output::Text, &CancellationToken::new());
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
@@ -167,7 +168,7 @@ async fn a_term_that_is_already_over_is_not_printed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_of_json_has_every_field() {
-    let mut run = run(&MemoryStore::new(), Output::Json, direct);
+    let mut run = run(direct(&MemoryStore::new(), "a"), Output::Json);
     settle().await;
     let line = run.printed.recv().await.unwrap();
     assert!(line.ends_with("}\n"), "{line}");
@@ -181,7 +182,7 @@ async fn a_line_of_json_has_every_field() {
 
 #[tokio::test(start_paused = true)]
 async fn lines_that_wait_for_their_reader_are_true_when_it_reads_them() {
-    let elector = direct(Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a"));
+    let elector = direct(&MemoryStore::new(), "a").build().unwrap();
     let (_, builder, _) = printer(&elector, Output::Text, &CancellationToken::new());
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
@@ -198,7 +199,7 @@ async fn lines_that_wait_for_their_reader_are_true_when_it_reads_them() {
 #[tokio::test(start_paused = true)]
 async fn a_campaign_whose_reader_reads_nothing_ends_within_a_bound() {
     let shutdown = CancellationToken::new();
-    let elector = direct(Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").shutdown(&shutdown));
+    let elector = direct(&MemoryStore::new(), "a").shutdown(&shutdown).build().unwrap();
     let leadership = elector.leadership();
     let (stuck, never_written) = std::sync::mpsc::channel();
     let write = Arc::new(move |job: Job| stuck.send(job).unwrap());

@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_instant_is_answered_and_nonsense_is_refused_with_a_reason() {
-        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let elector = Elector::direct(&MemoryStore::new(), "n", "l").identity("a").build().unwrap();
         let leadership = elector.leadership();
         let answer = async |known: Option<Leadership>, query: &str| {
             json_of(ask(&routes(move || known.clone()), &format!("/range{query}")).await).await

@@ -87,7 +87,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_term_that_must_stop_is_no_longer_shown_although_it_is_still_renewed() {
         let (store, shutdown) = (MemoryStore::new(), CancellationToken::new());
-        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().shutdown(&shutdown).build().unwrap();
+        let elector = Elector::direct(&store, "n", "l").identity("a").shutdown(&shutdown).build().unwrap();
         let leadership = elector.leadership();
         let work = async |term: Term| {
             let shown = &leadership;

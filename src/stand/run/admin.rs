@@ -87,8 +87,8 @@ mod tests {
         };
         assert_eq!(answers().await, (vec![200, 503, 503], false), "nothing stands yet");
         let store = MemoryStore::new();
-        let builder = Elector::in_memory(&store, "n", "l").identity("a");
-        let campaign = admin.measure(builder).direct().build().unwrap().start();
+        let builder = Elector::direct(&store, "n", "l").identity("a");
+        let campaign = admin.measure(builder).build().unwrap().start();
         admin.stands(campaign.leadership());
         campaign.leadership().wait_until_leader().await.unwrap();
         admin.leads(campaign.leadership());
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(answers().await, (vec![200, 503, 503], true), "the range outlasts the term");
         let verbose = text_of(ask(&router, "/readyz?verbose").await).await;
         assert!(verbose.contains("the command has ended"), "{verbose}");
-        let next = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
+        let next = Elector::direct(&store, "n", "l").identity("a").build().unwrap();
         admin.stands(next.leadership());
         assert_eq!(answers().await, (vec![200, 200, 503], true), "the range lasts until the next term");
     }

@@ -88,7 +88,7 @@ mod tests {
     async fn a_program_follows_every_holder_until_the_sidecar_has_given_up_the_lease() {
         let (store, access, folder) = (MemoryStore::new(), Access::default(), tempfile::tempdir().unwrap());
         let path = folder.path().join("socket");
-        let rival = Elector::in_memory(&store, "n", "l").identity("b").direct().build().unwrap().start();
+        let rival = Elector::direct(&store, "n", "l").identity("b").build().unwrap().start();
         rival.leadership().wait_until_leader().await.unwrap();
         rival.abort();
         let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
@@ -122,7 +122,7 @@ mod tests {
         assert!(tokio::time::timeout(minute, &mut stuck).await.is_err());
         assert_eq!(store.lease("n", "l").unwrap().holder.as_deref(), Some("a"));
         // From here on, nothing polls its task.
-        let other = Elector::in_memory(&store, "n", "l").identity("b").direct().build().unwrap().start();
+        let other = Elector::direct(&store, "n", "l").identity("b").build().unwrap().start();
         let leads = tokio::time::timeout(minute, other.leadership().wait_until_leader()).await;
         assert!(leads.is_ok(), "{:?}", store.lease("n", "l"));
         drop(stuck);

@@ -17,7 +17,7 @@ use crate::base::hint::Hinted;
 use crate::serve::admin;
 use crate::serve::health::{Check, Health};
 use crate::serve::http::{self, Socket};
-use crate::stand::candidacy::{Candidacy, Connection};
+use crate::stand::candidacy::{self, Candidacy, Connection};
 
 /// The parts of the sidecar that do not depend on when it stands.
 pub(super) struct Sidecar<'a> {
@@ -47,10 +47,10 @@ pub(super) struct Endpoints {
 impl Sidecar<'_> {
     /// Builds an elector that stops gracefully when `stop` is cancelled.
     pub(super) fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
-        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), stop);
+        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), stop)?;
         // The program runs in another container. The end of this container is therefore no evidence of its death.
         let builder = builder.container(UNKNOWN_CONTAINER);
-        self.candidacy.build(builder.metrics(&self.metrics).fail_open(self.fail_open))
+        candidacy::build(builder.metrics(&self.metrics).fail_open(self.fail_open))
     }
 
     /// Starts to serve `program`, and on the admin address `is_leader`, health and metrics. Then checks that this

@@ -59,7 +59,7 @@ pub(super) fn sidecar(access: &Access, candidacy: Candidacy, connection: Connect
 
 /// The elector `a` of a Lease of its own, in its first term.
 pub(super) async fn leading() -> (Campaign, Term) {
-    let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+    let elector = Elector::direct(&MemoryStore::new(), "n", "l").identity("a").build().unwrap();
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     (campaign, term)

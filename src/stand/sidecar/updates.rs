@@ -205,7 +205,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_is_woken_by_each_term_and_its_end_waits_only_until_it_has_read_that() {
-        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let elector = Elector::direct(&MemoryStore::new(), "n", "l").identity("a").build().unwrap();
         let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
         spawn_follow(&updates, &Health::new());
         let mut reader = updates.reader();
@@ -232,7 +232,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn readers_are_woken_by_changes_and_not_by_renewals() {
         let store = MemoryStore::new();
-        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
+        let elector = Elector::direct(&store, "n", "l").identity("a").build().unwrap();
         let updates = Arc::new(Updates::new(elector.leadership(), CancellationToken::new()));
         let health = Health::new();
         let following = spawn_follow(&updates, &health);
@@ -275,7 +275,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_reader_learns_of_the_end_of_a_term_before_the_next_one() {
         let store = MemoryStore::new();
-        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap();
+        let elector = Elector::direct(&store, "n", "l").identity("a").build().unwrap();
         let campaign = elector.start();
         let leadership = campaign.leadership();
         let updates = Arc::new(Updates::new(leadership.clone(), CancellationToken::new()));
@@ -294,7 +294,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_for_the_own_term_ends_with_the_elector() {
-        let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().build().unwrap();
+        let elector = Elector::direct(&MemoryStore::new(), "n", "l").identity("a").build().unwrap();
         let updates = Updates::new(elector.leadership(), CancellationToken::new());
         let waiting = tokio::time::timeout(Duration::from_mins(1), updates.leading());
         let ends = async { elector.start().abort() };
@@ -321,8 +321,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn readers_learn_within_a_second_that_the_validity_ended_during_a_suspension() {
         let clock = Arc::new(Suspended(AtomicI64::new(1)));
-        let builder = Elector::on(MemoryStore::new(), "n", "l").clock(Arc::<Suspended>::clone(&clock));
-        let campaign = builder.identity("a").direct().build().unwrap().start();
+        let builder = Elector::direct(&MemoryStore::new(), "n", "l").clock(Arc::<Suspended>::clone(&clock));
+        let campaign = builder.identity("a").build().unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();
         let updates = Arc::new(Updates::new(campaign.leadership(), CancellationToken::new()));
         spawn_follow(&updates, &Health::new());

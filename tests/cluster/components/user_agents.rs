@@ -84,7 +84,7 @@ async fn elector(
 ) -> Campaign {
     candidate_account(plane, namespace, name).await;
     let client = client(plane.config_for_service_account(namespace, name).await.unwrap());
-    let elector = Elector::builder(client.clone(), namespace, name).identity(name).binary_version("1.0.0");
+    let elector = Elector::coordinated(client.clone(), namespace, name, "1.0.0").identity(name);
     elector.events(client).build().unwrap().start()
 }
 

@@ -132,7 +132,7 @@ impl<'w> Stage<'w> {
         let controller = world.controller().await.ready().await;
         controller.leads().await;
         let client = lease_client(world.plane.config()).unwrap();
-        let elector = Elector::builder(client, &*world.namespace, "web").identity("a").binary_version("1.0.0");
+        let elector = Elector::coordinated(client, &*world.namespace, "web", "1.0.0").identity("a");
         let campaign = elector.fallback(false).build().unwrap().start();
         Self { policy, controller, campaign }
     }

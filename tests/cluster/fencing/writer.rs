@@ -73,7 +73,7 @@ async fn writes_for_ever() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = config(kubeconfig.into()).await;
     let client = lease_client(config.clone()).unwrap();
-    let elector = Elector::builder(client, &namespace, NAME).identity(&pod).direct().timing(TIMING).build().unwrap();
+    let elector = Elector::direct(client, &namespace, NAME).identity(&pod).timing(TIMING).build().unwrap();
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     let config_maps = Api::<ConfigMap>::namespaced(lease_client(config).unwrap(), &namespace);

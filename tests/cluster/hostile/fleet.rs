@@ -29,7 +29,7 @@ impl Fleet {
             let elections = Elections::new(lease_client(config).unwrap(), namespace);
             let mut leaderships = Vec::new();
             for lease in leases {
-                let elector = elections.builder(lease).identity(format!("v{version}")).binary_version(&version);
+                let elector = elections.coordinated(lease, &version).identity(format!("v{version}"));
                 let campaign = elector.build().unwrap().start();
                 leaderships.push(campaign.leadership());
                 // Dropping it would stop it gracefully.

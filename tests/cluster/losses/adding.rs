@@ -118,12 +118,11 @@ pub(crate) async fn add_for_ever(orders: Orders) {
         config.cluster_url = server.parse().unwrap();
     }
     let client = lease_client(config.clone()).unwrap();
-    let builder = Elector::builder(client, &namespace, NAME).identity(&pod);
-    let elector = match version {
-        Some(version) => builder.binary_version(&version).build(),
-        None => builder.direct().timing(TIMING).build(),
+    let builder = match version {
+        Some(version) => Elector::coordinated(client, &namespace, NAME, version),
+        None => Elector::direct(client, &namespace, NAME).timing(TIMING),
     };
-    let elector = elector.unwrap();
+    let elector = builder.identity(&pod).build().unwrap();
     let leadership = elector.leadership();
     std::thread::spawn({
         let leadership = leadership.clone();

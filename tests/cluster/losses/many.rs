@@ -60,13 +60,10 @@ pub(crate) async fn stand(orders: Orders) {
     };
     let campaigns: Vec<Campaign> = (0..elections)
         .map(|number| {
-            let builder = shared.builder(format!("shard-{number:04}")).identity(&identity).timing(timing);
-            let elector = if is_direct {
-                builder.direct().build()
-            } else {
-                builder.binary_version("1.0.0").fallback(false).build()
-            };
-            elector.unwrap().start()
+            let lease = format!("shard-{number:04}");
+            let builder =
+                if is_direct { shared.direct(lease) } else { shared.coordinated(lease, "1.0.0").fallback(false) };
+            builder.identity(&identity).timing(timing).build().unwrap().start()
         })
         .collect();
     let held = join_all(campaigns.iter().map(async |campaign| {

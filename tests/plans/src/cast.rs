@@ -170,14 +170,15 @@ impl Process {
 }
 
 fn elector(stands: Stands, tap: &Tap, namespace: &str) -> Result<Elector> {
-    let builder = Elector::builder(tap.client(namespace), namespace, LEASE).identity(&*tap.role).timing(durations());
-    let elector = match stands {
-        Stands::Preferring(key) => builder.direct().key(key).build(),
-        Stands::As { binary, emulation } => builder.binary_version(binary).emulation_version(emulation).build(),
-        Stands::ByStrategy(strategy) => builder.binary_version("1.0.0").strategy(strategy).build(),
-        Stands::Direct | Stands::Controller => builder.direct().build(),
+    let direct = || Elector::direct(tap.client(namespace), namespace, LEASE);
+    let candidate = |version: &str| Elector::coordinated(tap.client(namespace), namespace, LEASE, version);
+    let builder = match stands {
+        Stands::Preferring(key) => direct().key(key),
+        Stands::As { binary, emulation } => candidate(binary).emulation_version(emulation),
+        Stands::ByStrategy(strategy) => candidate("1.0.0").strategy(strategy),
+        Stands::Direct | Stands::Controller => direct(),
     };
-    Ok(elector?)
+    Ok(builder.identity(&*tap.role).timing(durations()).build()?)
 }
 
 fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {

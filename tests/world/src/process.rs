@@ -175,7 +175,15 @@ impl Process {
         machine: Machine,
     ) -> Self {
         let heartbeat = Heartbeat::new();
-        let builder = Elector::builder(machine.client(), NAMESPACE, lease)
+        let direct = || Elector::direct(machine.client(), NAMESPACE, lease);
+        let candidate = |version: &str| Elector::coordinated(machine.client(), NAMESPACE, lease, version);
+        let builder = match stands {
+            Stands::Direct => direct(),
+            Stands::Preferring(key) => direct().key(*key),
+            Stands::As(version) => candidate(version),
+            Stands::Theirs(version) => candidate(version).strategy(THEIRS),
+        };
+        let builder = builder
             .identity(name)
             .heartbeat(&heartbeat)
             .timing(timing)
@@ -186,13 +194,7 @@ impl Process {
             Some(uid) => builder.pod(name, uid.as_str()).container(CONTAINER),
             None => builder,
         };
-        let elector = match stands {
-            Stands::Direct => builder.direct().build(),
-            Stands::Preferring(key) => builder.direct().key(*key).build(),
-            Stands::As(version) => builder.binary_version(version.as_str()).build(),
-            Stands::Theirs(version) => builder.binary_version(version.as_str()).strategy(THEIRS).build(),
-        };
-        let campaign = elector.expect("a valid elector").start();
+        let campaign = builder.build().expect("a valid elector").start();
         let leadership = campaign.leadership();
         let works = Works::start(&leadership, machine.link.clone(), habits.drain, heartbeat);
         let (name, stands) = (name.to_owned(), stands.clone());

@@ -50,5 +50,5 @@ fn elector() -> Result<Elector> {
         std::future::pending::<Result<http::Response<Body>, std::convert::Infallible>>()
     });
     let client = kube::Client::new(nobody, "default");
-    Ok(Elector::builder(client, "default", "l").identity("a").direct().enabled(false).build()?)
+    Ok(Elector::direct(client, "default", "l").identity("a").enabled(false).build()?)
 }

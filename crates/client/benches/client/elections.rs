@@ -44,7 +44,7 @@ pub(crate) async fn measure(elections: usize) -> Result<Vec<Row>> {
     let started = Instant::now();
     let shared = Elections::new(client, &namespace);
     let campaigns = (0..elections)
-        .map(|number| Ok(shared.builder(format!("shard-{number:04}")).identity("bench").direct().build()?.start()))
+        .map(|number| Ok(shared.direct(format!("shard-{number:04}")).identity("bench").build()?.start()))
         .collect::<Result<Vec<_>>>()?;
     let mut terms: Vec<Term> = Vec::new();
     for campaign in &campaigns {

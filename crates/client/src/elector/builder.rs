@@ -19,21 +19,23 @@ use crate::store::memory::MemoryStore;
 use crate::store::shared::Elections;
 
 mod assembly;
-mod mode;
 mod problem;
 
-pub use mode::{Coordinated, Direct, Mode, Undecided};
 pub use problem::{InvalidElector, SettingProblem};
 
-/// Builds an [`Elector`]; see [`Elector::builder`]. `M` is the mode, which is how the elector gets the right to lead. A
-/// new builder has [no mode](Undecided) yet, and cannot build without one.
-pub struct ElectorBuilder<M = Undecided> {
-    mode: M,
-    settings: Settings,
-}
-
-/// The settings that every mode has.
-struct Settings {
+/// Builds an [`Elector`]; see [`Elector::coordinated`] and [`Elector::direct`].
+///
+/// ```no_run
+/// # use hustings_client::{Elector, testing::MemoryStore};
+/// # let store = MemoryStore::new();
+/// Elector::coordinated(&store, "default", "web", "1.31.4").identity("web-0").priority(1).build()?;
+/// Elector::direct(&store, "default", "web").identity("web-0").key(7).build()?;
+/// # Ok::<_, hustings_client::InvalidElector>(())
+/// ```
+pub struct ElectorBuilder {
+    mode: Mode,
+    /// The settings that belong to the other mode.
+    misplaced: Vec<SettingProblem>,
     storage: Storage,
     namespace: String,
     lease: String,
@@ -55,54 +57,115 @@ struct Settings {
     metrics: Option<crate::metrics::Metrics>,
 }
 
-/// Where the Lease is stored.
-enum Storage {
-    /// In a cluster, through this client.
+/// How the elector gets the right to lead.
+enum Mode {
+    Coordinated(Candidate),
+    Direct(Key),
+}
+
+/// What a candidate declares, and whether it needs a controller.
+struct Candidate {
+    binary_version: String,
+    emulation_version: Option<String>,
+    strategy: Option<String>,
+    priority: Option<i32>,
+    fallback: bool,
+}
+
+/// Where an elector finds its Lease. It is made from one of these:
+/// - a [`Client`], for a cluster. It should be a [`lease_client`](crate::lease_client): retries by the client would use
+///   up the validity of a term, and would hide the pause that the server asks for.
+/// - a [`MemoryStore`], for tests: see [`testing`](crate::testing). The elector uses the clock of the store, and random
+///   numbers from a seed of the store.
+/// - an [`Arc`] of any other [`Store`].
+pub struct Storage(Place);
+
+enum Place {
     Cluster(Client),
-    /// In this store.
-    Given(Arc<dyn Store>),
+    Memory(MemoryStore),
+    Custom(Arc<dyn Store>),
     /// In a cluster, together with the other elections of this process.
     Shared(Elections),
 }
 
-/// The identity of a process without an election and without a name.
-const UNELECTED: &str = "unelected";
+impl From<Client> for Storage {
+    fn from(client: Client) -> Self {
+        Self(Place::Cluster(client))
+    }
+}
+
+impl From<&MemoryStore> for Storage {
+    fn from(store: &MemoryStore) -> Self {
+        Self(Place::Memory(store.clone()))
+    }
+}
+
+impl<S: Store> From<Arc<S>> for Storage {
+    fn from(store: Arc<S>) -> Self {
+        Self(Place::Custom(store))
+    }
+}
 
 impl Elector {
-    /// Returns a builder for an elector of this Lease.
-    ///
-    /// The client should be a [`lease_client`](crate::lease_client). Retries by the client would use up the validity of
-    /// a term, and would hide the pause that the server asks for.
-    pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::new(Storage::Cluster(client), namespace.into(), lease.into())
+    /// Returns a builder for an elector in coordinated mode: it has a candidate with this version of the program, and a
+    /// controller elects among the candidates.
+    pub fn coordinated(
+        storage: impl Into<Storage>,
+        namespace: impl Into<String>,
+        lease: impl Into<String>,
+        binary_version: impl Into<String>,
+    ) -> ElectorBuilder {
+        let mode = Mode::coordinated(binary_version.into());
+        ElectorBuilder::new(mode, storage.into(), namespace.into(), lease.into())
     }
 
-    /// Returns a builder for an elector of a Lease that `store` keeps.
-    pub fn on(store: impl Store, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::new(Storage::Given(Arc::new(store)), namespace.into(), lease.into())
-    }
-
-    /// Returns a builder for an elector of a Lease that `store` holds in memory, for tests: see
-    /// [`testing`](crate::testing). The elector uses the clock of the store, and random numbers from a seed of the
-    /// store.
-    pub fn in_memory(store: &MemoryStore, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
-        Self::on(store.clone(), namespace, lease).clock(store.clock()).rng(store.rng())
+    /// Returns a builder for an elector in direct mode: it has no candidate, and claims the Lease when it finds it free,
+    /// as client-go's electors do.
+    pub fn direct(
+        storage: impl Into<Storage>,
+        namespace: impl Into<String>,
+        lease: impl Into<String>,
+    ) -> ElectorBuilder {
+        ElectorBuilder::new(Mode::Direct(Key::default()), storage.into(), namespace.into(), lease.into())
     }
 }
 
 impl Elections {
-    /// Returns a builder for an elector of one more Lease.
+    /// Returns a builder for an elector of one more Lease, in [coordinated mode](Elector::coordinated).
     ///
-    /// If the elector has a candidate, the builder appends `.LEASE` to its identity. One process has one candidate for
-    /// each Lease, and each needs its own name.
-    pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::new(Storage::Shared(self.clone()), self.namespace().to_owned(), lease.into())
+    /// The builder appends `.LEASE` to the identity. One process has one candidate for each Lease, and each needs its
+    /// own name.
+    pub fn coordinated(&self, lease: impl Into<String>, binary_version: impl Into<String>) -> ElectorBuilder {
+        self.builder(Mode::coordinated(binary_version.into()), lease.into())
+    }
+
+    /// Returns a builder for an elector of one more Lease, in [direct mode](Elector::direct).
+    pub fn direct(&self, lease: impl Into<String>) -> ElectorBuilder {
+        self.builder(Mode::Direct(Key::default()), lease.into())
+    }
+
+    fn builder(&self, mode: Mode, lease: String) -> ElectorBuilder {
+        ElectorBuilder::new(mode, Storage(Place::Shared(self.clone())), self.namespace().to_owned(), lease)
+    }
+}
+
+impl Mode {
+    const fn coordinated(binary_version: String) -> Self {
+        Self::Coordinated(Candidate {
+            binary_version,
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            fallback: true,
+        })
     }
 }
 
 impl ElectorBuilder {
-    fn new(storage: Storage, namespace: String, lease: String) -> Self {
-        let settings = Settings {
+    fn new(mode: Mode, storage: Storage, namespace: String, lease: String) -> Self {
+        let mut builder = Self {
+            mode,
+            misplaced: Vec::new(),
             storage,
             namespace,
             lease,
@@ -122,45 +185,39 @@ impl ElectorBuilder {
             #[cfg(feature = "metrics")]
             metrics: None,
         };
-        Self { mode: Undecided, settings }
+        if let Place::Memory(store) = &builder.storage.0 {
+            builder.clock = store.clock();
+            builder.rng = Box::new(store.rng());
+        }
+        builder
     }
 
-    /// Selects coordinated mode: the elector has a candidate with this version of the program. The controller ranks
-    /// candidates by it.
-    #[must_use]
-    pub fn binary_version(self, version: impl Into<String>) -> ElectorBuilder<Coordinated> {
-        ElectorBuilder { mode: Coordinated::new(version.into()), settings: self.settings }
+    /// Changes the candidate, which only a coordinated elector has.
+    fn with_candidate(mut self, setting: &'static str, set: impl FnOnce(&mut Candidate)) -> Self {
+        match &mut self.mode {
+            Mode::Coordinated(candidate) => set(candidate),
+            Mode::Direct(_) => self.misplaced.push(SettingProblem::CandidateMissing(setting)),
+        }
+        self
     }
 
-    /// Selects direct mode: the elector has no candidate, and claims the Lease when it finds it free, as client-go's
-    /// electors do.
-    #[must_use]
-    pub fn direct(self) -> ElectorBuilder<Direct> {
-        ElectorBuilder { mode: Direct::default(), settings: self.settings }
-    }
-}
-
-impl ElectorBuilder<Coordinated> {
     /// Sets the version whose behaviour this program emulates. Default under `OldestEmulationVersion`: the binary
     /// version.
     #[must_use]
-    pub fn emulation_version(mut self, version: impl Into<String>) -> Self {
-        self.mode.emulation_version = Some(version.into());
-        self
+    pub fn emulation_version(self, version: impl Into<String>) -> Self {
+        self.with_candidate("emulation version", |candidate| candidate.emulation_version = Some(version.into()))
     }
 
     /// Sets the strategy by which this candidate asks to be elected. Default: `OldestEmulationVersion`.
     #[must_use]
-    pub fn strategy(mut self, strategy: impl Into<String>) -> Self {
-        self.mode.strategy = Some(strategy.into());
-        self
+    pub fn strategy(self, strategy: impl Into<String>) -> Self {
+        self.with_candidate("strategy", |candidate| candidate.strategy = Some(strategy.into()))
     }
 
     /// Sets the priority with which the elector creates its candidate. An existing candidate keeps its priority.
     #[must_use]
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.mode.priority = Some(priority);
-        self
+    pub fn priority(self, priority: i32) -> Self {
+        self.with_candidate("priority", |candidate| candidate.priority = Some(priority))
     }
 
     /// Sets whether the candidates elect among themselves when no controller does. Default: `true`.
@@ -169,32 +226,30 @@ impl ElectorBuilder<Coordinated> {
     /// elector observes a controller. With `false`, a Lease without a holder waits for a controller; a holder keeps
     /// leading.
     #[must_use]
-    pub fn fallback(mut self, fallback: bool) -> Self {
-        self.mode.fallback = fallback;
-        self
+    pub fn fallback(self, fallback: bool) -> Self {
+        self.with_candidate("fallback", |candidate| candidate.fallback = fallback)
     }
-}
 
-impl ElectorBuilder<Direct> {
-    /// Sets this replica's preference. Pass a number, or a `tokio::sync::watch::Receiver<Option<i64>>`
+    /// Sets this replica's preference, in direct mode. Pass a number, or a `tokio::sync::watch::Receiver<Option<i64>>`
     /// if the key changes at run time or is not known yet.
     ///
     /// A replica whose key is strictly higher than the holder's asks the holder to hand over. It leads once the
     /// holder's work has stopped; see [`Key`].
     #[must_use]
-    pub fn key<K: Into<Key>>(mut self, key: K) -> Self {
-        self.mode.key = key.into();
+    pub fn key(mut self, key: impl Into<Key>) -> Self {
+        match &mut self.mode {
+            Mode::Direct(former) => *former = key.into(),
+            Mode::Coordinated(_) => self.misplaced.push(SettingProblem::KeyOfCandidate),
+        }
         self
     }
-}
 
-impl<M> ElectorBuilder<M> {
     /// Sets the identity under which this replica holds the Lease. No other replica may have the same identity.
     ///
     /// Default: the name of the pod (environment variable `POD_NAME`), else the [host name](crate::host_name).
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
-        self.settings.identity = Some(identity.into());
+        self.identity = Some(identity.into());
         self
     }
 
@@ -209,7 +264,7 @@ impl<M> ElectorBuilder<M> {
     /// processes both lead.
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
-        self.settings.enabled = enabled;
+        self.enabled = enabled;
         self
     }
 
@@ -223,7 +278,7 @@ impl<M> ElectorBuilder<M> {
     /// controller.
     #[must_use]
     pub fn events(mut self, client: Client) -> Self {
-        self.settings.events = Some(client);
+        self.events = Some(client);
         self
     }
 
@@ -231,7 +286,7 @@ impl<M> ElectorBuilder<M> {
     /// is known to have taken over. Default: it does not. This setting does not affect whether the replica leads.
     #[must_use]
     pub fn fail_open(mut self, fail_open: FailOpen) -> Self {
-        self.settings.fail_open = fail_open;
+        self.fail_open = fail_open;
         self
     }
 
@@ -242,7 +297,7 @@ impl<M> ElectorBuilder<M> {
     /// range early. The elector deletes its candidate as usual.
     #[must_use]
     pub fn keep_on_stop(mut self) -> Self {
-        self.settings.keeps_on_stop = true;
+        self.keeps_on_stop = true;
         self
     }
 
@@ -250,7 +305,7 @@ impl<M> ElectorBuilder<M> {
     /// [invalid](crate::Timing::new) durations, and logs the [warnings](crate::Timing::warnings) about valid ones.
     #[must_use]
     pub fn timing(mut self, durations: impl Into<Durations>) -> Self {
-        self.settings.durations = durations.into();
+        self.durations = durations.into();
         self
     }
 
@@ -267,7 +322,7 @@ impl<M> ElectorBuilder<M> {
     /// candidate has given no sign of life for an hour.
     #[must_use]
     pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
-        self.settings.pod = Some(Pod { name: name.into(), uid: uid.into() });
+        self.pod = Some(Pod { name: name.into(), uid: uid.into() });
         self
     }
 
@@ -282,28 +337,28 @@ impl<M> ElectorBuilder<M> {
     /// [`UNKNOWN_CONTAINER`](crate::UNKNOWN_CONTAINER).
     #[must_use]
     pub fn container(mut self, name: impl Into<String>) -> Self {
-        self.settings.container = Some(name.into());
+        self.container = Some(name.into());
         self
     }
 
     /// Sets the clocks to use instead of the machine's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.settings.clock = clock;
+        self.clock = clock;
         self
     }
 
     /// Sets the source of random numbers. Two electors must never draw the same numbers.
     #[must_use]
     pub fn rng(mut self, rng: impl Rng + Send + 'static) -> Self {
-        self.settings.rng = Box::new(rng);
+        self.rng = Box::new(rng);
         self
     }
 
     /// Sets the token whose cancellation stops the elector gracefully.
     #[must_use]
     pub fn shutdown(mut self, shutdown: &CancellationToken) -> Self {
-        self.settings.shutdown = shutdown.child_token();
+        self.shutdown = shutdown.child_token();
         self
     }
 
@@ -312,7 +367,7 @@ impl<M> ElectorBuilder<M> {
     /// must run.
     #[must_use]
     pub fn heartbeat(mut self, heartbeat: &Heartbeat) -> Self {
-        self.settings.heartbeat = Some(heartbeat.clone());
+        self.heartbeat = Some(heartbeat.clone());
         self
     }
 
@@ -320,7 +375,7 @@ impl<M> ElectorBuilder<M> {
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(mut self, metrics: &crate::metrics::Metrics) -> Self {
-        self.settings.metrics = Some(metrics.clone());
+        self.metrics = Some(metrics.clone());
         self
     }
 
@@ -329,20 +384,9 @@ impl<M> ElectorBuilder<M> {
     ///
     /// # Errors
     /// Returns all problems of the settings at once.
-    pub fn build(mut self) -> Result<Elector, InvalidElector>
-    where
-        M: Mode,
-    {
-        self.settings.host_name = host_name();
+    pub fn build(mut self) -> Result<Elector, InvalidElector> {
+        self.host_name = host_name();
         self.build_in(variable)
-    }
-
-    /// An empty environment variable counts as missing.
-    fn build_in(self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector>
-    where
-        M: Mode,
-    {
-        self.settings.build(self.mode.chosen(), |name| environment(name).filter(|value| !value.is_empty()))
     }
 }
 

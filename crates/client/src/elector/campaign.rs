@@ -183,7 +183,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiting_for_the_end_of_a_campaign_does_not_stop_it() {
         let shutdown = CancellationToken::new();
-        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().shutdown(&shutdown);
+        let builder = Elector::direct(&MemoryStore::new(), "n", "l").identity("a").shutdown(&shutdown);
         let campaign = builder.build().unwrap().start();
         let leadership = campaign.leadership();
         let ended = tokio::spawn(campaign.ended());

@@ -187,7 +187,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_elector_reports_each_term_once() {
         let (received, store) = (Received::default(), MemoryStore::new());
-        let builder = Elector::in_memory(&store, "n", "l").identity("a").direct();
+        let builder = Elector::direct(&store, "n", "l").identity("a");
         let campaign = builder.events(received.client()).build().unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();
         // It renews several times.

@@ -118,8 +118,8 @@ mod tests {
             let (store, heartbeat) = (MemoryStore::new(), Heartbeat::new());
             let retry_period = Duration::from_millis(retry_millis);
             let durations = Durations { lease_duration_seconds, renew_deadline, retry_period, ..Durations::default() };
-            let builder = Elector::in_memory(&store, "n", "l").identity("a").timing(durations);
-            let stuck = builder.heartbeat(&heartbeat).direct().build().unwrap().start();
+            let builder = Elector::direct(&store, "n", "l").identity("a").timing(durations);
+            let stuck = builder.heartbeat(&heartbeat).build().unwrap().start();
             let leadership = stuck.leadership();
             let beating = tokio::spawn({
                 let heartbeat = heartbeat.clone();
@@ -130,8 +130,8 @@ mod tests {
             assert_eq!(leadership.terms(), 1, "it beats");
 
             beating.abort();
-            let (stopped, other) = (Instant::now(), Elector::in_memory(&store, "n", "l").identity("b"));
-            let other = other.timing(durations).direct().build().unwrap().start();
+            let (stopped, other) = (Instant::now(), Elector::direct(&store, "n", "l").identity("b"));
+            let other = other.timing(durations).build().unwrap().start();
             let succeeds = other.leadership().wait_until_leader().await.unwrap();
             assert!(!leadership.is_leader());
             assert!(stopped.elapsed() < Duration::from_secs(bound), "{:?}", stopped.elapsed());
@@ -148,7 +148,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stuck_candidate_answers_no_ping_and_a_late_beat_costs_no_term() {
         let (store, heartbeat) = (MemoryStore::new(), Heartbeat::new());
-        let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.0.0").fallback(false);
+        let builder = Elector::coordinated(&store, "n", "l", "1.0.0").identity("a").fallback(false);
         let campaign = builder.heartbeat(&heartbeat).build().unwrap().start();
         let leadership = campaign.leadership();
         sleep(Duration::from_secs(1)).await;
@@ -191,8 +191,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stuck_holder_gives_up_the_lease_when_it_stops() {
         let (store, heartbeat) = (MemoryStore::new(), Heartbeat::new());
-        let builder = Elector::in_memory(&store, "n", "l").identity("a");
-        let campaign = builder.heartbeat(&heartbeat).direct().build().unwrap().start();
+        let builder = Elector::direct(&store, "n", "l").identity("a");
+        let campaign = builder.heartbeat(&heartbeat).build().unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();
         sleep(Duration::from_secs(8)).await;
         campaign.stop().await.unwrap();

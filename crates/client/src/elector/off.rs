@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_process_leads_without_any_request_to_the_store() {
         let store = MemoryStore::new();
-        let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
+        let elector = Elector::direct(&store, "n", "l").enabled(false).build().unwrap();
         let leadership = elector.leadership();
         assert!(!leadership.is_leader() && !leadership.has_ended(), "it has not started");
         let campaign = elector.start();
@@ -121,7 +121,7 @@ mod tests {
             "n",
         );
         let shutdown = CancellationToken::new();
-        let builder = Elector::builder(client.clone(), "n", "l").direct().events(client).shutdown(&shutdown);
+        let builder = Elector::direct(client.clone(), "n", "l").events(client).shutdown(&shutdown);
         let elector = builder.enabled(false).build().unwrap();
         let leadership = elector.leadership();
         let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
@@ -145,7 +145,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_a_resigned_term_a_new_term_begins() {
         let store = MemoryStore::new();
-        let campaign = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap().start();
+        let campaign = Elector::direct(&store, "n", "l").enabled(false).build().unwrap().start();
         let leadership = campaign.leadership();
         let first = leadership.wait_until_leader().await.unwrap();
         first.resign();
@@ -175,7 +175,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_term_is_reported_and_a_long_one_shortens_the_pause_after_the_next_resignation() {
         let store = MemoryStore::new();
-        let mut elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
+        let mut elector = Elector::direct(&store, "n", "l").enabled(false).build().unwrap();
         let counts = Arc::<Counts>::default();
         let ElectorTask::Off(off) = &mut elector.task else { panic!("the election is switched off") };
         off.observers.push(counts.clone());
@@ -199,7 +199,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_shutdown_waits_for_the_work() {
         let store = MemoryStore::new();
-        let campaign = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap().start();
+        let campaign = Elector::direct(&store, "n", "l").enabled(false).build().unwrap().start();
         let leadership = campaign.leadership();
         let work = leadership.wait_until_leader().await.unwrap().begin_work().unwrap();
         let stopped = tokio::spawn(campaign.stop());
@@ -214,7 +214,7 @@ mod tests {
     async fn work_that_never_stops_delays_the_shutdown_by_its_grace_and_no_longer() {
         let store = MemoryStore::new();
         let durations = Durations { stop_grace: Duration::from_secs(7), ..Durations::default() };
-        let builder = Elector::in_memory(&store, "n", "l").direct().timing(durations).enabled(false);
+        let builder = Elector::direct(&store, "n", "l").timing(durations).enabled(false);
         let campaign = builder.build().unwrap().start();
         let term = campaign.leadership().wait_until_leader().await.unwrap();
         let _work = term.begin_work().unwrap();

@@ -48,7 +48,7 @@ use turns::{Kind, Turns};
 /// let elections = Elections::new(client, "default");
 /// let mut campaigns = Vec::new();
 /// for shard in 0..100 {
-///     campaigns.push(elections.builder(format!("shard-{shard}")).binary_version("1.4.0").build()?.start());
+///     campaigns.push(elections.coordinated(format!("shard-{shard}"), "1.4.0").build()?.start());
 /// }
 /// # Ok(())
 /// # }

@@ -84,7 +84,7 @@ impl Elector {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let shutdown = tokio_util::sync::CancellationToken::new();
     /// # let store = MemoryStore::new();
-    /// # let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().shutdown(&shutdown).build()?;
+    /// # let elector = Elector::direct(&store, "n", "l").identity("a").shutdown(&shutdown).build()?;
     /// elector
     ///     .function("reconcile", |term| async move {
     ///         term.cancelled().await; // work here until then

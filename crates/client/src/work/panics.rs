@@ -42,7 +42,7 @@ tokio::task_local! {
 /// # use std::time::Duration;
 /// # use hustings_client::{Elector, release_on_panic, testing::MemoryStore};
 /// # let shutdown = tokio_util::sync::CancellationToken::new();
-/// # let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().shutdown(&shutdown).build()?;
+/// # let elector = Elector::direct(&MemoryStore::new(), "n", "l").identity("a").shutdown(&shutdown).build()?;
 /// if cfg!(panic = "abort") {
 ///     release_on_panic(&shutdown, [elector.leadership()], Duration::from_secs(2));
 /// }
@@ -144,7 +144,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_ends_the_work_and_releases_the_lease_with_its_cause() {
         let (store, shutdown) = (MemoryStore::new(), CancellationToken::new());
-        let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().shutdown(&shutdown).build().unwrap();
+        let elector = Elector::direct(&store, "n", "l").identity("a").shutdown(&shutdown).build().unwrap();
         let campaign = elector.start();
         let leadership = campaign.leadership();
         let work = leadership.wait_until_leader().await.unwrap().begin_work().unwrap();

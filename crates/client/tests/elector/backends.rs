@@ -32,7 +32,7 @@ async fn candidates_behave_alike_in_memory_and_on_a_real_api_server() -> Result<
 #[tokio::test(start_paused = true)]
 async fn a_candidate_in_memory_answers_pings_takes_up_grants_and_hands_over() -> Result<()> {
     let store = MemoryStore::new();
-    let elector = |name: &str| Elector::in_memory(&store, "default", LEASE).identity(name).binary_version("1.2");
+    let elector = |name: &str| Elector::coordinated(&store, "default", LEASE, "1.2").identity(name);
     let first = elector("first").build()?.start();
     let second = elector("second").build()?.start();
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::{Campaign, Coordinated, ElectorBuilder, WireTime};
+use hustings_client::{Campaign, ElectorBuilder, WireTime};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, Set};
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -78,7 +78,7 @@ async fn a_deleted_candidate_is_created_again_and_the_term_continues() -> Result
 #[tokio::test]
 async fn a_new_process_refreshes_its_candidate_and_leaves_the_priority_alone() -> Result<()> {
     let stage = Stage::with_candidates("refresh").await?;
-    let first = start(stage.elector("a")?.binary_version("1.1.0").priority(3).pod("a", "pod-1"))?;
+    let first = start(stage.coordinated("a", "1.1.0")?.priority(3).pod("a", "pod-1"))?;
     let created = stage.candidate_where("a", "the candidate stands", |_| true).await?;
     assert_eq!(created.record.priority, 3);
     assert_eq!(created.record.lease_duration_seconds, Some(300));
@@ -86,7 +86,7 @@ async fn a_new_process_refreshes_its_candidate_and_leaves_the_priority_alone() -
     first.abort();
     stage.edit_candidate("a", &json!({ "spec": { "priority": 7 } })).await?;
 
-    let _second = start(stage.elector("a")?.binary_version("1.2.0").priority(3).pod("a", "pod-2").timing(SHORT))?;
+    let _second = start(stage.coordinated("a", "1.2.0")?.priority(3).pod("a", "pod-2").timing(SHORT))?;
     let refreshed = stage
         .candidate_where("a", "the candidate is refreshed", |candidate| candidate.record.binary_version == "1.2.0")
         .await?;
@@ -133,7 +133,7 @@ async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Res
     grant(&stage, "a").await?;
     let term = leads(&first.leadership()).await?;
     // Both processes share the candidate. The second observes its own name as the holder.
-    let second = stage.elector("a")?.binary_version("1.2.0").build()?.start();
+    let second = stage.coordinated("a", "1.2.0")?.build()?.start();
     eventually("the second sees its name", || async {
         (second.leadership().holder().as_deref() == Some("a")).then_some(())
     })
@@ -152,13 +152,13 @@ async fn of_two_processes_of_one_identity_one_leads_and_the_other_waits() -> Res
     Ok(())
 }
 
-fn start(builder: ElectorBuilder<Coordinated>) -> Result<Campaign> {
+fn start(builder: ElectorBuilder) -> Result<Campaign> {
     Ok(builder.build()?.start())
 }
 
 /// Starts an elector, and waits for its candidate.
 pub(super) async fn nominated(stage: &Stage, identity: &str, version: &str) -> Result<Campaign> {
-    let campaign = start(stage.elector(identity)?.binary_version(version))?;
+    let campaign = start(stage.coordinated(identity, version)?)?;
     stage.candidate_where(identity, "the candidate stands", |_| true).await?;
     Ok(campaign)
 }

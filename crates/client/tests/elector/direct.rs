@@ -18,9 +18,9 @@ use super::stage::{LEASE, LONG, SHORT, Stage, eventually, leads, leads_no_more, 
 #[tokio::test]
 async fn of_two_electors_one_leads_and_a_crash_costs_one_lease() -> Result<()> {
     let stage = Stage::with_open_lease("direct-crash").await?;
-    let first = stage.elector("first")?.direct().timing(SHORT).build()?.start();
+    let first = stage.direct("first")?.timing(SHORT).build()?.start();
     let first_term = leads(&first.leadership()).await?;
-    let second = stage.elector("second")?.direct().timing(SHORT).build()?.start();
+    let second = stage.direct("second")?.timing(SHORT).build()?.start();
     stage
         .lease_where("the Lease is enrolled and held", |lease| {
             lease.record.enrolled && lease.record.holder.as_deref() == Some("first")
@@ -47,7 +47,7 @@ async fn of_two_electors_one_leads_and_a_crash_costs_one_lease() -> Result<()> {
 #[tokio::test]
 async fn is_leader_becomes_false_when_the_task_is_aborted() -> Result<()> {
     let stage = Stage::new("direct-abort").await?;
-    let campaign = stage.elector("a")?.direct().build()?.start();
+    let campaign = stage.direct("a")?.build()?.start();
     let leadership = campaign.leadership();
     let term = leads(&leadership).await?;
     assert!(leadership.is_leader());
@@ -62,7 +62,7 @@ async fn is_leader_becomes_false_when_the_task_is_aborted() -> Result<()> {
 async fn a_panic_of_the_task_ends_the_term_and_is_reported() -> Result<()> {
     let stage = Stage::new("direct-panic").await?;
     let clock = Arc::new(FragileClock::default());
-    let campaign = stage.elector("a")?.direct().clock(clock.clone()).build()?.start();
+    let campaign = stage.direct("a")?.clock(clock.clone()).build()?.start();
     let leadership = campaign.leadership();
     leads(&leadership).await?;
     clock.broken.store(true, Ordering::SeqCst);
@@ -76,9 +76,9 @@ async fn a_panic_of_the_task_ends_the_term_and_is_reported() -> Result<()> {
 #[tokio::test]
 async fn a_graceful_stop_hands_the_lease_over_long_before_it_expires() -> Result<()> {
     let stage = Stage::new("direct-stop").await?;
-    let first = stage.elector("first")?.direct().build()?.start();
+    let first = stage.direct("first")?.build()?.start();
     leads(&first.leadership()).await?;
-    let second = stage.elector("second")?.direct().build()?.start();
+    let second = stage.direct("second")?.build()?.start();
     eventually("the second sees the holder", || async { second.leadership().holder() }).await?;
 
     let first_leadership = first.leadership();
@@ -97,7 +97,7 @@ async fn a_graceful_stop_hands_the_lease_over_long_before_it_expires() -> Result
 #[tokio::test]
 async fn a_deleted_lease_ends_the_term_and_the_next_term_has_a_greater_token() -> Result<()> {
     let stage = Stage::with_open_lease("direct-delete").await?;
-    let campaign = stage.elector("a")?.direct().timing(SHORT).build()?.start();
+    let campaign = stage.direct("a")?.timing(SHORT).build()?.start();
     let first = leads(&campaign.leadership()).await?;
     let uid = stage.lease().await?.record.uid;
     stage.leases().delete(LEASE, &DeleteParams::default()).await?;
@@ -112,7 +112,7 @@ async fn a_deleted_lease_ends_the_term_and_the_next_term_has_a_greater_token() -
 #[tokio::test]
 async fn a_lease_overwritten_by_hand_ends_the_term_and_is_claimed_when_it_has_expired() -> Result<()> {
     let stage = Stage::with_open_lease("direct-edit").await?;
-    let campaign = stage.elector("a")?.direct().timing(SHORT).build()?.start();
+    let campaign = stage.direct("a")?.timing(SHORT).build()?.start();
     let first = leads(&campaign.leadership()).await?;
     let edited = stage.edit_lease(&json!({ "spec": { "holderIdentity": "bogus" } })).await?;
     patiently("the term ends", first.cancelled()).await?;
@@ -131,7 +131,7 @@ async fn a_lease_overwritten_by_hand_ends_the_term_and_is_claimed_when_it_has_ex
 #[tokio::test]
 async fn a_holder_at_rest_writes_once_per_retry_period_and_reads_nothing() -> Result<()> {
     let stage = Stage::new("direct-rest").await?;
-    let campaign = stage.elector("a")?.direct().build()?.start();
+    let campaign = stage.direct("a")?.build()?.start();
     leads(&campaign.leadership()).await?;
     let count = |verbs: &[&str]| -> Result<usize> {
         let events = stage.plane.audit_events()?;
@@ -161,7 +161,7 @@ async fn a_holder_at_rest_writes_once_per_retry_period_and_reads_nothing() -> Re
 #[tokio::test]
 async fn a_claim_shows_session_token_and_the_electors_own_duration() -> Result<()> {
     let stage = Stage::new("direct-claim").await?;
-    let campaign = stage.elector("a")?.direct().build()?.start();
+    let campaign = stage.direct("a")?.build()?.start();
     let term = leads(&campaign.leadership()).await?;
     let lease = stage.lease().await?;
     let stamp = lease.record.session.stamp().context("a session stands")?;

@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use hustings_client::api::names;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::model::{LeaseWrite, Purpose, SessionMark, Set};
-use hustings_client::{Campaign, Durations, Elections, ElectorBuilder, Mode, lease_client};
+use hustings_client::{Campaign, Durations, Elections, ElectorBuilder, lease_client};
 use hustings_controlplane::AuditEvent;
 use kube::api::ListParams;
 use serde_json::json;
@@ -28,7 +28,7 @@ const TIMING: Durations = Durations {
 #[tokio::test]
 async fn fifty_elections_of_one_process_take_one_watch_of_each_kind() -> Result<()> {
     let stage = Stage::with_candidates("many-watches").await?;
-    let campaigns = start(&stage, |builder| builder.identity("a").binary_version("1.2.0").timing(LONG))?;
+    let campaigns = start(&stage, |elections, lease| elections.coordinated(lease, "1.2.0").identity("a").timing(LONG))?;
     let all = eventually("all stand", || async {
         let candidates = stage.candidates().list(&ListParams::default()).await.ok()?.items;
         (candidates.len() == ELECTIONS).then_some(candidates)
@@ -67,11 +67,11 @@ async fn leases_of_a_dead_process_are_claimed_by_another_that_has_hardly_read_an
             kube::Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(stage.client.clone(), &stage.namespace);
         leases.create(&kube::api::PostParams::default(), &serde_json::from_value(given_up)?).await?;
     }
-    let first = start(&stage, |builder| builder.identity("first").direct().timing(TIMING))?;
+    let first = start(&stage, |elections, lease| elections.direct(lease).identity("first").timing(TIMING))?;
     for campaign in &first {
         leads(&campaign.leadership()).await?;
     }
-    let second = start(&stage, |builder| builder.identity("second").direct().timing(TIMING))?;
+    let second = start(&stage, |elections, lease| elections.direct(lease).identity("second").timing(TIMING))?;
     for campaign in &second {
         eventually("the holder is seen", || async {
             (campaign.leadership().holder().as_deref() == Some("first")).then_some(())
@@ -111,9 +111,9 @@ async fn leases_of_a_dead_process_are_claimed_by_another_that_has_hardly_read_an
 }
 
 /// Starts a process that stands for all the Leases.
-fn start<M: Mode>(stage: &Stage, with: impl Fn(ElectorBuilder) -> ElectorBuilder<M>) -> Result<Vec<Campaign>> {
+fn start(stage: &Stage, builder: impl Fn(&Elections, String) -> ElectorBuilder) -> Result<Vec<Campaign>> {
     let elections = Elections::new(lease_client(stage.plane.config())?, &stage.namespace);
-    (0..ELECTIONS).map(|number| Ok(with(elections.builder(lease(number))).build()?.start())).collect()
+    (0..ELECTIONS).map(|number| Ok(builder(&elections, lease(number)).build()?.start())).collect()
 }
 
 fn lease(number: usize) -> String {

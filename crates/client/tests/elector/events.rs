@@ -13,7 +13,7 @@ async fn the_beginning_and_the_end_of_a_term_are_published_in_the_words_of_clien
     let stage = Stage::with_open_lease("events").await?;
     // Longer than the `reportingInstance` of an event may be.
     let identity = "a".repeat(200);
-    let campaign = stage.elector(&identity)?.direct().events(stage.client.clone()).build()?.start();
+    let campaign = stage.direct(&identity)?.events(stage.client.clone()).build()?.start();
     leads(&campaign.leadership()).await?;
     patiently("it stops", campaign.stop()).await??;
     let events = Api::<Event>::namespaced(stage.client.clone(), &stage.namespace);
@@ -38,7 +38,7 @@ async fn an_elector_leads_and_stops_although_no_event_can_be_published() -> Resu
     let stage = Stage::with_open_lease("events-none").await?;
     // No program listens on this port.
     let nobody = Client::try_from(Config::new("http://127.0.0.1:9".parse()?))?;
-    let campaign = stage.elector("a")?.direct().events(nobody).build()?.start();
+    let campaign = stage.direct("a")?.events(nobody).build()?.start();
     leads(&campaign.leadership()).await?;
     patiently("it stops", campaign.stop()).await??;
     assert!(stage.lease().await?.record.is_given_up());

@@ -77,7 +77,7 @@ async fn a_proxy_that_answers_404_once_ends_no_term_and_forgets_no_candidate() -
     let stage = Stage::with_candidates("forged").await?;
     let proxy = Proxy::default();
     let client = proxy.before(lease_client(stage.plane.config())?);
-    let elector = Elector::builder(client, &stage.namespace, LEASE).identity(NAME).binary_version("1.2.0").timing(LONG);
+    let elector = Elector::coordinated(client, &stage.namespace, LEASE, "1.2.0").identity(NAME).timing(LONG);
     let campaign = elector.build()?.start();
     stage.candidate_where(NAME, "it stands", |_| true).await?;
     grant(&stage, NAME).await?;

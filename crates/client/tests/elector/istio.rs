@@ -58,7 +58,7 @@ impl Mesh {
 
     fn start(&self, revision: &str, is_local: bool) -> Result<Campaign> {
         let name = format!("{revision}-{is_local}");
-        let elector = self.stage.elector(&name)?.direct().key(self.key(revision, is_local)?);
+        let elector = self.stage.direct(&name)?.key(self.key(revision, is_local)?);
         Ok(elector.timing(LONG).build()?.start())
     }
 

@@ -142,7 +142,7 @@ async fn a_lease_with_an_absurd_time_is_read_and_claimed() -> Result<()> {
     });
     let edited = stage.edit_lease(&patch).await?;
     assert_eq!(edited.record.renew_time, Some(WireTime::MAX));
-    let campaign = stage.elector("a")?.direct().timing(LONG).build()?.start();
+    let campaign = stage.direct("a")?.timing(LONG).build()?.start();
     let term = leads(&campaign.leadership()).await?;
     assert!(term.number >= 2_147_483_647);
     assert_ne!(stage.lease().await?.record.renew_time, Some(WireTime::MAX));

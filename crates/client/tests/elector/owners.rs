@@ -62,7 +62,7 @@ async fn candidate_of_a_pod_is_owned_and_stays() -> Result<()> {
 
 /// Starts an elector, and waits for its candidate.
 async fn start(stage: &Stage, name: &str, pod_uid: &str) -> Result<Campaign> {
-    let campaign = stage.elector(name)?.binary_version("1.2.0").pod(name, pod_uid).build()?.start();
+    let campaign = stage.coordinated(name, "1.2.0")?.pod(name, pod_uid).build()?.start();
     stage.candidate_where(name, "the candidate stands", |_| true).await?;
     Ok(campaign)
 }

@@ -56,8 +56,8 @@ async fn child_that_panics() {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let client = lease_client(config).unwrap();
     let shutdown = CancellationToken::new();
-    let builder = Elector::builder(client, &namespace, LEASE).identity("a").timing(LONG);
-    let elector = builder.direct().shutdown(&shutdown).build().unwrap();
+    let builder = Elector::direct(client, &namespace, LEASE).identity("a").timing(LONG);
+    let elector = builder.shutdown(&shutdown).build().unwrap();
     if panics != "without the hook" {
         release_on_panic(&shutdown, [elector.leadership()], Duration::from_secs(20));
     }

@@ -110,12 +110,7 @@ fn without_streams(client: Client, resource: &str) -> Client {
 async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Result<Campaign> {
     let name = format!("no-{verb}-{resource}");
     if resource == LEASES {
-        return Ok(Elector::builder(client, &stage.namespace, &name)
-            .identity("a")
-            .direct()
-            .timing(LONG)
-            .build()?
-            .start());
+        return Ok(Elector::direct(client, &stage.namespace, &name).identity("a").timing(LONG).build()?.start());
     }
     if verb == "patch" {
         // The elector finds a candidate, which it must patch.
@@ -134,6 +129,6 @@ async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Res
         let create = store::Request::CreateCandidate { nomination, renew_time: SystemClock.wall() };
         stage.store().send(&stage.namespace, &create).await?;
     }
-    let builder = Elector::builder(client, &stage.namespace, LEASE).identity(name).binary_version("1.2.0");
+    let builder = Elector::coordinated(client, &stage.namespace, LEASE, "1.2.0").identity(name);
     Ok(builder.timing(LONG).build()?.start())
 }

@@ -16,7 +16,7 @@ const LOW: Option<i64> = Some(1);
 #[tokio::test]
 async fn a_higher_key_takes_over_from_a_live_holder_whose_work_has_stopped() -> Result<()> {
     let stage = Stage::with_open_lease("key-higher").await?;
-    let elector = stage.elector("other")?.direct().key(LOW).build()?;
+    let elector = stage.direct("other")?.key(LOW).build()?;
     let other = elector.leadership();
     let stopped = watch::Sender::new(None);
     let works = stopped.clone();
@@ -30,7 +30,7 @@ async fn a_higher_key_takes_over_from_a_live_holder_whose_work_has_stopped() -> 
     }));
     let first = leads(&other).await?;
 
-    let default = stage.elector("default")?.direct().key(HIGH).build()?.start();
+    let default = stage.direct("default")?.key(HIGH).build()?.start();
     // Long before the lease, which lasts 300 s, could expire.
     let second = leads(&default.leadership()).await?;
     assert!(stopped.borrow().is_some(), "its work had stopped before");
@@ -53,7 +53,7 @@ async fn an_equal_or_unknown_key_takes_no_lease_and_a_higher_key_that_becomes_kn
     let term = leads(&holder.leadership()).await?;
     let (default_revision, key) = watch::channel(None);
     let equal = start(&stage, "equal", Some(1))?;
-    let unsynced = stage.elector("unsynced")?.direct().key(key).build()?.start();
+    let unsynced = stage.direct("unsynced")?.key(key).build()?.start();
     for campaign in [&equal, &unsynced] {
         eventually("it sees the holder", || async { campaign.leadership().holder() }).await?;
     }
@@ -77,13 +77,13 @@ async fn an_equal_or_unknown_key_takes_no_lease_and_a_higher_key_that_becomes_kn
 async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_one_lease_duration() -> Result<()> {
     let stage = Stage::with_open_lease("key-stuck").await?;
     let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
-    let elector = stage.elector("stuck")?.direct().key(1).timing(timing).build()?;
+    let elector = stage.direct("stuck")?.key(1).timing(timing).build()?;
     let stuck = elector.leadership();
     // The work never stops. It is dropped when its grace is over, and would begin again in the next term.
     let running = tokio::spawn(elector.run(|_| std::future::pending()));
     leads(&stuck).await?;
     let asked = Instant::now();
-    let higher = stage.elector("higher")?.direct().key(2).timing(timing).build()?.start();
+    let higher = stage.direct("higher")?.key(2).timing(timing).build()?.start();
     let term = leads(&higher.leadership()).await?;
     let took = asked.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}: the grace is 0.5 s, and the lease lasts 4 s");
@@ -96,5 +96,5 @@ async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_
 }
 
 fn start(stage: &Stage, identity: &str, key: Option<i64>) -> Result<Campaign> {
-    Ok(stage.elector(identity)?.direct().key(key).timing(LONG).build()?.start())
+    Ok(stage.direct(identity)?.key(key).timing(LONG).build()?.start())
 }

@@ -9,7 +9,7 @@ use super::stage::{LONG, SHORT, Stage, leads, patiently};
 
 /// Starts an elector of the pod with this UID.
 fn start(stage: &Stage, pod_uid: &str, timing: Durations) -> Result<Campaign> {
-    let builder = stage.elector("pod")?.direct().pod("pod", pod_uid).container("web").timing(timing);
+    let builder = stage.direct("pod")?.pod("pod", pod_uid).container("web").timing(timing);
     Ok(builder.build()?.start())
 }
 
@@ -49,7 +49,7 @@ async fn a_container_that_restarts_takes_its_lease_back_at_once_and_another_pod_
 async fn a_lease_is_not_taken_back_while_the_lock_of_the_former_run_is_held() -> Result<()> {
     let stage = Stage::with_open_lease("reclaim-heir").await?;
     let uid = stage.namespace.clone();
-    let elector = stage.elector("pod")?.direct().pod("pod", uid.as_str()).timing(SHORT).build()?;
+    let elector = stage.direct("pod")?.pod("pod", uid.as_str()).timing(SHORT).build()?;
     let heir = elector.instance_lock().context("a lock")?;
     let first = elector.start();
     leads(&first.leadership()).await?;
@@ -57,7 +57,7 @@ async fn a_lease_is_not_taken_back_while_the_lock_of_the_former_run_is_held() ->
     patiently("the task ends", first.ended()).await?.unwrap_err();
     let last_renewal = stage.lease().await?.record.renew_time.context("renewed")?;
 
-    let second = stage.elector("pod")?.direct().pod("pod", uid.as_str()).timing(SHORT).build()?;
+    let second = stage.direct("pod")?.pod("pod", uid.as_str()).timing(SHORT).build()?;
     assert!(second.instance_lock().is_none());
     let second = second.start();
     leads(&second.leadership()).await?;
@@ -76,9 +76,8 @@ async fn a_lease_is_not_taken_back_while_the_lock_of_the_former_run_is_held() ->
 async fn a_candidates_container_restarts_without_an_election() -> Result<()> {
     let stage = Stage::with_candidates("reclaim-candidate").await?;
     let uid = stage.namespace.clone();
-    let start = || -> Result<Campaign> {
-        Ok(stage.elector("pod")?.binary_version("1.2.0").pod("pod", uid.as_str()).build()?.start())
-    };
+    let start =
+        || -> Result<Campaign> { Ok(stage.coordinated("pod", "1.2.0")?.pod("pod", uid.as_str()).build()?.start()) };
     let first = start()?;
     stage.candidate_where("pod", "the candidate stands", |_| true).await?;
     let _standby = nominated(&stage, "standby", "1.1.0").await?;

@@ -39,7 +39,7 @@ async fn without_the_right_to_write_leases_a_term_ends_before_the_next_begins() 
     let account = Account::new(&stage, "a").await?;
     let shutdown = CancellationToken::new();
     let client = lease_client(account.config())?;
-    let elector = Elector::builder(client, &stage.namespace, LEASE).identity("a").direct().timing(SHORT);
+    let elector = Elector::direct(client, &stage.namespace, LEASE).identity("a").timing(SHORT);
     let elector = elector.shutdown(&shutdown).build()?;
     let leadership = elector.leadership();
     let (function, mut seen) = function();
@@ -47,7 +47,7 @@ async fn without_the_right_to_write_leases_a_term_ends_before_the_next_begins() 
     let first = leads(&leadership).await?;
     assert_eq!(patiently("the function begins", seen.recv()).await?, Some(Event::Began(first.token)));
 
-    let successor = stage.elector("b")?.direct().timing(SHORT).build()?.start();
+    let successor = stage.direct("b")?.timing(SHORT).build()?.start();
     account.revoke(LEASES, "patch").await?;
     let second = leads(&successor.leadership()).await?;
     ensure!(!leadership.is_leader(), "two lead");
@@ -79,7 +79,7 @@ async fn without_the_right_to_write_candidates_a_term_continues_and_the_ping_is_
     let stage = Stage::with_candidates("revoked-candidate").await?;
     let account = Account::new(&stage, "a").await?;
     let client = lease_client(account.config())?;
-    let elector = Elector::builder(client, &stage.namespace, LEASE).identity("a").binary_version("1.2.0").timing(LONG);
+    let elector = Elector::coordinated(client, &stage.namespace, LEASE, "1.2.0").identity("a").timing(LONG);
     let elector = elector.build()?;
     let leadership = elector.leadership();
     let (function, mut seen) = function();

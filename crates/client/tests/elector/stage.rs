@@ -99,10 +99,16 @@ impl Stage {
         self.store().send(&self.namespace, &ping).await.map(drop)
     }
 
-    /// A builder of an elector with this identity, and with its own client, as in a separate process.
-    pub(crate) fn elector(&self, identity: &str) -> Result<ElectorBuilder> {
+    /// A direct elector with this identity, and with its own client, as in a separate process.
+    pub(crate) fn direct(&self, identity: &str) -> Result<ElectorBuilder> {
         let client = lease_client(self.plane.config())?;
-        Ok(Elector::builder(client, &self.namespace, LEASE).identity(identity).timing(LONG))
+        Ok(Elector::direct(client, &self.namespace, LEASE).identity(identity).timing(LONG))
+    }
+
+    /// A candidate of this version, with its own client.
+    pub(crate) fn coordinated(&self, identity: &str, version: &str) -> Result<ElectorBuilder> {
+        let client = lease_client(self.plane.config())?;
+        Ok(Elector::coordinated(client, &self.namespace, LEASE, version).identity(identity).timing(LONG))
     }
 
     pub(crate) async fn lease(&self) -> Result<ReadLease> {

@@ -94,9 +94,12 @@ async fn fail_over_once(coordinated: bool, path: Stale) -> Result<()> {
     let balancer = Balancer::before(&stage.plane.config()).await?;
     let client = lease_client(balancer.config.clone())?;
     let timing = Durations { request_timeout: REQUEST_TIMEOUT, ..Durations::default() };
-    let elector = Elector::builder(client.clone(), &stage.namespace, LEASE).identity("a").timing(timing);
-    let elector = if coordinated { elector.binary_version("1.0.0").build()? } else { elector.direct().build()? };
-    let campaign = elector.start();
+    let elector = if coordinated {
+        Elector::coordinated(client.clone(), &stage.namespace, LEASE, "1.0.0")
+    } else {
+        Elector::direct(client.clone(), &stage.namespace, LEASE)
+    };
+    let campaign = elector.identity("a").timing(timing).build()?.start();
     if coordinated {
         stage.candidate_where("a", "the candidate stands", |_| true).await?;
         grant(&stage, "a").await?;
@@ -127,11 +130,13 @@ async fn fifty_failovers_with_the_default_timing_cost_no_term() -> Result<()> {
             let path = if number % 4 == 0 { Stale::Resets } else { Stale::Swallows };
             let balancer = Balancer::before(&stage.plane.config()).await?;
             let client = lease_client(balancer.config.clone())?;
-            let elector = Elector::builder(client, &stage.namespace, format!("lease-{number}"));
-            let elector = elector.identity(format!("elector-{number}"));
-            let elector =
-                if number % 2 == 0 { elector.binary_version("1.0.0").build()? } else { elector.direct().build()? };
-            let campaign = elector.start();
+            let name = format!("lease-{number}");
+            let elector = if number % 2 == 0 {
+                Elector::coordinated(client, &stage.namespace, name, "1.0.0")
+            } else {
+                Elector::direct(client, &stage.namespace, name)
+            };
+            let campaign = elector.identity(format!("elector-{number}")).build()?.start();
             let leadership = campaign.leadership();
             let term = leads(&leadership).await?;
             // The runs fail over at different moments of their watches, each of which lasts a minute.

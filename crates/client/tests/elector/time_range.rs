@@ -8,10 +8,10 @@ use super::stage::{SHORT, Stage, eventually, leads, patiently};
 #[tokio::test]
 async fn the_reported_end_of_a_range_stays_true_if_the_elector_keeps_its_lease_on_stop() -> Result<()> {
     let stage = Stage::with_open_lease("range-kept").await?;
-    let campaign = stage.elector("first")?.direct().timing(SHORT).keep_on_stop().build()?.start();
+    let campaign = stage.direct("first")?.timing(SHORT).keep_on_stop().build()?.start();
     let first = campaign.leadership();
     let term = leads(&first).await?;
-    let next = stage.elector("second")?.direct().timing(SHORT).build()?.start();
+    let next = stage.direct("second")?.timing(SHORT).build()?.start();
     let second = next.leadership();
     eventually("the second sees the holder", || async { second.holder() }).await?;
 

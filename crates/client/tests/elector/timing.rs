@@ -12,7 +12,7 @@ use super::permissions::Log;
 async fn istios_durations_are_accepted_with_a_warning_and_hold_a_lease() -> Result<()> {
     let (log, _guard) = Log::listen();
     let build = |timing| {
-        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct();
+        let builder = Elector::direct(&MemoryStore::new(), "n", "l").identity("a");
         builder.timing(timing).build()
     };
     build(Durations::default())?;

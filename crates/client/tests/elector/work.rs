@@ -29,7 +29,7 @@ enum Event {
 async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Result<()> {
     let stage = Stage::with_open_lease("work-terms").await?;
     let shutdown = CancellationToken::new();
-    let elector = stage.elector("a")?.direct().timing(SHORT).shutdown(&shutdown).build()?;
+    let elector = stage.direct("a")?.timing(SHORT).shutdown(&shutdown).build()?;
     let leadership = elector.leadership();
     let (events, mut seen) = mpsc::unbounded_channel();
     let at_stop = leadership.clone();
@@ -74,8 +74,8 @@ async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent() -> Res
         let seen = at_release.get().map(|(leadership, ended)| (ended.load(Ordering::SeqCst), leadership.is_leader()));
         let _ = looks.send((Instant::now(), seen));
     });
-    let builder = Elector::builder(client, &stage.namespace, LEASE).identity("a").timing(LONG);
-    let elector = builder.direct().shutdown(&shutdown).build()?;
+    let builder = Elector::direct(client, &stage.namespace, LEASE).identity("a").timing(LONG);
+    let elector = builder.shutdown(&shutdown).build()?;
     let leadership = elector.leadership();
     let ended = Arc::new(AtomicU32::new(0));
     let _ = watched.set((leadership.clone(), Arc::clone(&ended)));
@@ -119,7 +119,7 @@ async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_expire
     let stage = Stage::new("work-stuck").await?;
     let shutdown = CancellationToken::new();
     let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
-    let elector = stage.elector("a")?.direct().timing(timing).shutdown(&shutdown).build()?;
+    let elector = stage.direct("a")?.timing(timing).shutdown(&shutdown).build()?;
     let leadership = elector.leadership();
     let dropped = Arc::new(AtomicU32::new(0));
     let running = tokio::spawn(elector.run({
@@ -146,7 +146,7 @@ async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_expire
 async fn work_that_outlives_its_term_is_dropped_after_its_grace_and_the_next_term_has_its_own() -> Result<()> {
     let stage = Stage::with_open_lease("work-lost").await?;
     let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
-    let elector = stage.elector("a")?.direct().timing(timing).build()?;
+    let elector = stage.direct("a")?.timing(timing).build()?;
     let leadership = elector.leadership();
     let dropped = Arc::new(AtomicU32::new(0));
     tokio::spawn(elector.run({
@@ -171,7 +171,7 @@ async fn work_that_outlives_its_term_is_dropped_after_its_grace_and_the_next_ter
 #[tokio::test]
 async fn dropping_run_drops_the_work_and_gives_the_lease_up() -> Result<()> {
     let stage = Stage::new("work-drop").await?;
-    let elector = stage.elector("a")?.direct().build()?;
+    let elector = stage.direct("a")?.build()?;
     let leadership = elector.leadership();
     let dropped = Arc::new(AtomicU32::new(0));
     let guard = CountDrops(Arc::clone(&dropped));
@@ -198,9 +198,9 @@ async fn dropping_run_drops_the_work_and_gives_the_lease_up() -> Result<()> {
 #[tokio::test]
 async fn only_the_leader_writes_and_the_other_reads() -> Result<()> {
     let stage = Stage::new("work-gate").await?;
-    let first = stage.elector("first")?.direct().build()?.start();
+    let first = stage.direct("first")?.build()?.start();
     leads(&first.leadership()).await?;
-    let second = stage.elector("second")?.direct().build()?.start();
+    let second = stage.direct("second")?.build()?.start();
     let api = |campaign: &hustings_client::Campaign| -> Result<Api<ConfigMap>> {
         let gate = WriteGate::new(campaign.leadership(), Duration::from_secs(5))?;
         Ok(Api::namespaced(gate.client(stage.plane.config())?, &stage.namespace))

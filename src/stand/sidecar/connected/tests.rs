@@ -111,7 +111,7 @@ async fn a_term_that_was_lost_counts_as_no_release() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_before_its_term_is_no_longer_stood_for() {
     let (store, access) = (MemoryStore::new(), Access::default());
-    let rival = Elector::in_memory(&store, "n", "l").identity("b").direct().build().unwrap().start();
+    let rival = Elector::direct(&store, "n", "l").identity("b").build().unwrap().start();
     rival.leadership().wait_until_leader().await.unwrap();
     let sidecar = sidecar(&access, candidacy(), Connection::Memory(store));
     let (client, peer) = connect(&sidecar).await;
@@ -205,7 +205,7 @@ async fn the_range_of_a_former_client_lasts_until_a_later_client_leads() {
         let range = answer("/range").await;
         let start = range.split_once(r#""start":""#).unwrap().1.split_once('"').unwrap().0;
         drop(stream);
-        let rival = Elector::in_memory(&store, "n", "l").identity("b").direct().build().unwrap().start();
+        let rival = Elector::direct(&store, "n", "l").identity("b").build().unwrap().start();
         rival.leadership().wait_until_leader().await.unwrap();
         let mut stream = ask("/term").await;
         // The elector of the former client has not observed this holder.

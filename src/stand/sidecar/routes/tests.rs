@@ -18,7 +18,7 @@ struct Served {
 }
 
 fn served(store: &MemoryStore) -> Served {
-    let elector = Elector::in_memory(store, "n", "l").identity("a").direct().build().unwrap();
+    let elector = Elector::direct(store, "n", "l").identity("a").build().unwrap();
     let stop = CancellationToken::new();
     let updates = Arc::new(Updates::new(elector.leadership(), stop.clone()));
     let router = program(&updates, &stop);
@@ -27,7 +27,7 @@ fn served(store: &MemoryStore) -> Served {
 
 /// Starts a rival that leads.
 async fn rival(store: &MemoryStore) -> Campaign {
-    let rival = Elector::in_memory(store, "n", "l").identity("b").direct().build().unwrap().start();
+    let rival = Elector::direct(store, "n", "l").identity("b").build().unwrap().start();
     rival.leadership().wait_until_leader().await.unwrap();
     rival
 }

@@ -13,7 +13,7 @@ async fn leading() -> (Campaign, Term) {
     let store = MemoryStore::new();
     store.grant("n", "work", "former");
     store.edit_lease("n", "work", |lease| lease.token = Some(6));
-    let elector = Elector::in_memory(&store, "n", "work").identity("a").direct().build().unwrap();
+    let elector = Elector::direct(&store, "n", "work").identity("a").build().unwrap();
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     (campaign, term)

@@ -304,9 +304,8 @@ fn is_term(news: &hustings_world::server::News) -> bool {
 }
 
 fn stand(server: &Server, clock: &Arc<dyn Clock>, name: &str) -> Campaign {
-    Elector::builder(server.client("good"), "good", "web")
+    Elector::coordinated(server.client("good"), "good", "web", "1.0.0")
         .identity(name)
-        .binary_version("1.0.0")
         .fallback(false)
         .clock(Arc::clone(clock))
         .rng(StdRng::seed_from_u64(2))

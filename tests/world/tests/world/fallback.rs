@@ -28,11 +28,10 @@ struct Rights {
 #[tokio::test(start_paused = true)]
 async fn without_the_verb_list_nobody_is_elected_and_with_it_the_candidate_is() {
     let (server, rights) = (Server::default(), Arc::new(Rights::default()));
-    let elector = Elector::builder(client(&server, &rights), "shop", "web")
+    let elector = Elector::coordinated(client(&server, &rights), "shop", "web", "1.2.0")
         .identity("a")
         .clock(TokioClock::shared())
-        .rng(StdRng::seed_from_u64(1))
-        .binary_version("1.2.0");
+        .rng(StdRng::seed_from_u64(1));
     let campaign = elector.build().unwrap().start();
     sleep(LONG).await;
     assert!(rights.lists.load(Ordering::Relaxed) >= 3, "it asks again and again");

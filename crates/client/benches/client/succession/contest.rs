@@ -123,8 +123,7 @@ impl Contest<'_> {
         let said = Arc::clone(&self.said);
         let replica = match self.kind.library {
             Library::Direct => {
-                let elector =
-                    Elector::builder(client, &self.namespace, &self.lease).identity(&name).direct().build()?;
+                let elector = Elector::direct(client, &self.namespace, &self.lease).identity(&name).build()?;
                 let leadership = elector.leadership();
                 let identity = name.clone();
                 tokio::spawn(async move {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use hustings_core::elector::{Config, ElectorMode, InvalidTiming, Timing};
+use hustings_core::elector::{Config, ElectorMode, Timing};
 use hustings_core::model::{Nomination, Pod, Strategy};
 
-use super::mode::{Chosen, Direct};
 use super::problem::{InvalidElector, SettingProblem, candidate_problem};
-use super::{Settings, Storage, UNELECTED};
+use super::{Candidate, ElectorBuilder, Mode, Place};
 use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
 use crate::elector::campaign::{Elector, ElectorTask};
 use crate::elector::driver::Driver;
@@ -19,16 +18,50 @@ use crate::elector::keys::Key;
 use crate::elector::off::Off;
 use crate::elector::telemetry::Observers;
 use crate::instance::Instance;
-use crate::leadership::leadership;
+use crate::leadership::{Leadership, Publisher, leadership};
+use crate::store::Store;
 use crate::store::kubernetes::Kubernetes;
 
-impl Settings {
-    fn problems(
-        &self,
-        identity: Option<&str>,
-        mode: &Chosen,
-        broken: Option<&Vec<InvalidTiming>>,
-    ) -> Vec<SettingProblem> {
+/// The identity of a process without an election and without a name.
+const UNELECTED: &str = "unelected";
+
+/// The settings that need a default or a validation.
+struct Valid {
+    identity: String,
+    timing: Timing,
+}
+
+impl ElectorBuilder {
+    /// Builds the elector of a process with these environment variables. An empty one counts as missing.
+    pub(super) fn build_in(self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
+        let environment = |name: &str| environment(name).filter(|value| !value.is_empty());
+        let valid = self.validate(&environment)?;
+        let (publisher, leadership) =
+            leadership(Arc::clone(&self.clock), self.full_name(), valid.identity.clone(), valid.timing);
+        let observers = self.observers(&leadership);
+        let shutdown = self.shutdown.clone();
+        let task = if self.enabled {
+            ElectorTask::Campaign(Box::new(self.driver(valid, publisher, observers, &environment)))
+        } else {
+            ElectorTask::Off(Box::new(Off {
+                identity: valid.identity,
+                stop_grace: valid.timing.stop_grace(),
+                clock: self.clock,
+                publisher,
+                observers,
+                shutdown: self.shutdown,
+            }))
+        };
+        Ok(Elector::new(task, leadership, shutdown))
+    }
+
+    /// `namespace/name` of the Lease.
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.lease)
+    }
+
+    fn validate(&self, environment: &impl Fn(&str) -> Option<String>) -> Result<Valid, InvalidElector> {
+        let identity = self.identity_in(environment);
         let mut problems = Vec::new();
         if !is_dns_label(&self.namespace) {
             problems.push(SettingProblem::Namespace(self.namespace.clone()));
@@ -36,96 +69,85 @@ impl Settings {
         if !is_dns_subdomain(&self.lease) {
             problems.push(SettingProblem::LeaseName(self.lease.clone()));
         }
-        let has_candidate = matches!(mode, Chosen::Coordinated(_));
-        match identity {
-            None | Some("") => problems.push(SettingProblem::IdentityMissing),
+        let has_candidate = matches!(self.mode, Mode::Coordinated(_));
+        match &identity {
+            None => problems.push(SettingProblem::IdentityMissing),
+            Some(identity) if identity.is_empty() => problems.push(SettingProblem::IdentityMissing),
             Some(identity) if identity.len() > LONGEST_NAME => {
-                problems.push(SettingProblem::IdentityTooLong(identity.to_owned()));
+                problems.push(SettingProblem::IdentityTooLong(identity.clone()));
             }
             Some(identity) if has_candidate && !is_dns_subdomain(identity) => {
-                problems.push(SettingProblem::Identity(identity.to_owned()));
+                problems.push(SettingProblem::Identity(identity.clone()));
             }
             Some(_) => {}
         }
-        if let Chosen::Coordinated(candidate) = mode {
+        problems.extend(self.misplaced.iter().cloned());
+        if let Mode::Coordinated(candidate) = &self.mode {
             problems.extend(candidate_problem(candidate));
         }
-        problems.extend(broken.into_iter().flatten().copied().map(SettingProblem::Timing));
-        problems
+        let timing = Timing::new(self.durations);
+        problems.extend(timing.as_ref().err().into_iter().flatten().copied().map(SettingProblem::Timing));
+        match (identity, timing) {
+            (Some(identity), Ok(timing)) if problems.is_empty() => Ok(Valid { identity, timing }),
+            _ => Err(InvalidElector { lease: self.full_name(), problems }),
+        }
     }
 
-    pub(super) fn build(
-        mut self,
-        mode: Chosen,
-        environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Elector, InvalidElector> {
-        let lease = format!("{}/{}", self.namespace, self.lease);
-        let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| self.host_name.take());
-        let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
-        let has_candidate = matches!(mode, Chosen::Coordinated(_));
-        let appended = |identity: String| {
-            let names_candidate = matches!(self.storage, Storage::Shared(_)) && has_candidate && !identity.is_empty();
-            if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
-        };
-        let identity = identity.map(appended);
-        let timing = Timing::new(self.durations);
-        let problems = self.problems(identity.as_deref(), &mode, timing.as_ref().err());
-        let (Some(identity), Ok(timing), true) = (identity, timing, problems.is_empty()) else {
-            return Err(InvalidElector { lease, problems });
-        };
-        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease.clone(), identity.clone(), timing);
+    fn identity_in(&self, environment: impl Fn(&str) -> Option<String>) -> Option<String> {
+        let identity = self.identity.clone().or_else(|| environment("POD_NAME")).or_else(|| self.host_name.clone());
+        let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()))?;
+        let names_candidate = matches!((&self.storage.0, &self.mode), (Place::Shared(_), Mode::Coordinated(_)));
+        let is_appended = names_candidate && !identity.is_empty();
+        Some(if is_appended { format!("{identity}.{}", self.lease) } else { identity })
+    }
+
+    fn observers(&self, leadership: &Leadership) -> Observers {
         let mut observers = Observers::new();
         #[cfg(feature = "metrics")]
-        observers.extend(self.metrics.map(|metrics| metrics.observer(&leadership)));
-        let events = self.events.take().filter(|_| self.enabled);
-        observers.extend(events.map(|client| Events::observer(client, &self.namespace, &self.lease, &identity)));
-        if !self.enabled {
-            let (stop_grace, clock, shutdown) = (timing.stop_grace(), self.clock, self.shutdown.clone());
-            let off = Off { identity, stop_grace, clock, publisher, observers, shutdown };
-            return Ok(Elector::new(ElectorTask::Off(Box::new(off)), leadership, self.shutdown));
-        }
+        observers.extend(self.metrics.as_ref().map(|metrics| metrics.observer(leadership)));
+        let events = self.events.clone().filter(|_| self.enabled);
+        observers
+            .extend(events.map(|client| Events::observer(client, &self.namespace, &self.lease, leadership.identity())));
+        observers
+    }
+
+    fn driver(
+        mut self,
+        valid: Valid,
+        publisher: Publisher,
+        observers: Observers,
+        environment: &impl Fn(&str) -> Option<String>,
+    ) -> Driver {
+        let Valid { identity, timing } = valid;
         for warning in timing.warnings() {
-            tracing::warn!(lease, "{warning}");
+            tracing::warn!(lease = self.full_name(), "{warning}");
         }
-        let is_in_pod_namespace = environment(POD_NAMESPACE).is_none_or(|namespace| namespace == self.namespace);
-        let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));
-        let container = self.container.take().or_else(|| environment("CONTAINER_NAME"));
-        let pod = self.pod.take().or_else(|| {
-            is_in_pod_namespace.then_some(())?;
-            Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
-        });
-        // The garbage collector deletes a candidate whose owner the API server does not know.
-        let pod = pod.filter(|pod| !is_static_pod_uid(&pod.uid));
-        let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
-        let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
-        let (mode, strategy, fallback, key, nomination) = match mode {
-            Chosen::Direct(Direct { key }) => (ElectorMode::Direct, Strategy::OldestEmulationVersion, true, key, None),
-            Chosen::Coordinated(candidate) => {
-                // `problems` has already rejected a strategy that does not parse.
-                let strategy =
-                    Strategy::read(candidate.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
-                let nomination = Box::new(Nomination {
-                    name: identity.clone(),
-                    lease_name: self.lease.clone(),
-                    emulation_version: candidate.emulation_version(),
-                    binary_version: candidate.binary_version,
-                    strategy: candidate.strategy,
-                    priority: candidate.priority,
-                    lease_duration_seconds: timing.lease_duration_seconds(),
-                    session: session.clone(),
-                    pod,
-                });
-                (ElectorMode::Coordinated, strategy, candidate.fallback, Key::default(), Some(nomination))
-            }
+        let Instance { session, lock } = self.instance(environment);
+        let pod = self.owner(environment);
+        let store = self.store(&timing);
+        let mut config = Config {
+            identity,
+            lease_name: self.lease,
+            session,
+            mode: ElectorMode::Direct,
+            strategy: Strategy::OldestEmulationVersion,
+            fallback: true,
+            timing,
+            fail_open: self.fail_open,
+            keeps_on_stop: self.keeps_on_stop,
         };
-        let store = match self.storage {
-            Storage::Given(store) => store,
-            Storage::Shared(elections) => elections.store(Arc::clone(&self.clock), timing.request_timeout()),
-            Storage::Cluster(client) => {
-                let kubernetes = Kubernetes::new(client, Arc::clone(&self.clock), timing.request_timeout());
-                Arc::new(kubernetes.seeded(self.rng.next_u64()))
+        let mut key = Key::default();
+        let mut nomination = None;
+        match self.mode {
+            Mode::Direct(given) => key = given,
+            Mode::Coordinated(candidate) => {
+                config.mode = ElectorMode::Coordinated;
+                config.fallback = candidate.fallback;
+                // `validate` has already rejected a strategy that does not parse.
+                config.strategy = Strategy::read(candidate.strategy.as_deref()).unwrap_or(config.strategy);
+                nomination = Some(Box::new(candidate.nomination(&config, pod)));
             }
-        };
+        }
         let asking = Asking {
             failures: FailureLog::default(),
             clock: Arc::clone(&self.clock),
@@ -135,18 +157,8 @@ impl Settings {
             namespace: self.namespace,
             supervision: self.heartbeat.map(|heartbeat| Supervision::new(heartbeat, &timing)),
         };
-        let driver = Driver {
-            config: Config {
-                identity,
-                lease_name: self.lease,
-                session,
-                mode,
-                strategy,
-                fallback,
-                timing,
-                fail_open: self.fail_open,
-                keeps_on_stop: self.keeps_on_stop,
-            },
+        Driver {
+            config,
             nomination,
             key,
             store,
@@ -155,8 +167,61 @@ impl Settings {
             publisher: publisher.with_instance_lock(lock),
             observers,
             asking: Arc::new(asking),
-            shutdown: self.shutdown.clone(),
+            shutdown: self.shutdown,
+        }
+    }
+
+    /// The session of this elector, which names the pod and the container if they are known.
+    fn instance(&mut self, environment: impl Fn(&str) -> Option<String>) -> Instance {
+        let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));
+        let container = self.container.clone().or_else(|| environment("CONTAINER_NAME"));
+        let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+        Instance::new(pod_uid.as_deref(), container.as_deref(), &self.full_name(), &random)
+    }
+
+    /// The pod that owns the candidate.
+    fn owner(&self, environment: impl Fn(&str) -> Option<String>) -> Option<Pod> {
+        let own = || {
+            environment(POD_NAMESPACE).is_none_or(|namespace| namespace == self.namespace).then_some(())?;
+            Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
         };
-        Ok(Elector::new(ElectorTask::Campaign(Box::new(driver)), leadership, self.shutdown))
+        // The garbage collector deletes a candidate whose owner the API server does not know.
+        self.pod.clone().or_else(own).filter(|pod| !is_static_pod_uid(&pod.uid))
+    }
+
+    fn store(&mut self, timing: &Timing) -> Arc<dyn Store> {
+        let (clock, timeout) = (Arc::clone(&self.clock), timing.request_timeout());
+        match &self.storage.0 {
+            Place::Cluster(client) => {
+                let kubernetes = Kubernetes::new(client.clone(), clock, timeout);
+                Arc::new(kubernetes.seeded(self.rng.next_u64()))
+            }
+            Place::Memory(store) => Arc::new(store.clone()),
+            Place::Custom(store) => Arc::clone(store),
+            Place::Shared(elections) => elections.store(clock, timeout),
+        }
+    }
+}
+
+impl Candidate {
+    fn nomination(self, config: &Config, pod: Option<Pod>) -> Nomination {
+        Nomination {
+            name: config.identity.clone(),
+            lease_name: config.lease_name.clone(),
+            emulation_version: self.emulation_version(),
+            binary_version: self.binary_version,
+            strategy: self.strategy,
+            priority: self.priority,
+            lease_duration_seconds: config.timing.lease_duration_seconds(),
+            session: config.session.clone(),
+            pod,
+        }
+    }
+
+    /// The emulation version. Under a strategy of Hustings it defaults to the binary version.
+    pub(super) fn emulation_version(&self) -> Option<String> {
+        let strategy = Strategy::read(self.strategy.as_deref());
+        let is_required = strategy.is_ok_and(|strategy| strategy.needs_emulation_version());
+        self.emulation_version.clone().or_else(|| is_required.then(|| self.binary_version.clone()))
     }
 }

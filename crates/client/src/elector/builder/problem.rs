@@ -5,7 +5,7 @@ use std::fmt;
 use hustings_core::elector::InvalidTiming;
 use hustings_core::model::{CandidateRecord, Inadmissible};
 
-use super::mode::Coordinated;
+use super::Candidate;
 
 /// All problems of an elector's settings. A retry does not help: a person must change the settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +35,12 @@ pub enum SettingProblem {
     /// name of the Lease.
     #[error("identity {0:?} is longer than 253 characters: shorten it, or the name of the Lease")]
     IdentityTooLong(String),
+    /// This setting describes a candidate, and an elector in direct mode has none.
+    #[error("a direct elector has no candidate with a {0}: use Elector::coordinated, or remove the {0}")]
+    CandidateMissing(&'static str),
+    /// A key is set, and a controller ignores keys.
+    #[error("a coordinated elector has no key: use Elector::direct, or a priority instead of the key")]
+    KeyOfCandidate,
     /// The controller could never elect the candidate.
     #[error("invalid candidate: {0}")]
     Candidate(String),
@@ -57,7 +63,7 @@ impl fmt::Display for InvalidElector {
 impl std::error::Error for InvalidElector {}
 
 /// Why every controller would reject the candidate; `None` if the candidate is valid.
-pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<SettingProblem> {
+pub(super) fn candidate_problem(candidate: &Candidate) -> Option<SettingProblem> {
     let record = CandidateRecord {
         binary_version: candidate.binary_version.clone(),
         emulation_version: candidate.emulation_version(),

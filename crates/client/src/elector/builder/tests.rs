@@ -19,22 +19,26 @@ fn client() -> Client {
     Client::new(nobody, "default")
 }
 
-fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
-    Elector::builder(client(), namespace, lease)
+fn direct(namespace: &str, lease: &str) -> ElectorBuilder {
+    Elector::direct(client(), namespace, lease)
 }
 
-fn problems(builder: ElectorBuilder<impl Mode>) -> Vec<SettingProblem> {
+fn candidate(namespace: &str, lease: &str, version: &str) -> ElectorBuilder {
+    Elector::coordinated(client(), namespace, lease, version)
+}
+
+fn problems(builder: ElectorBuilder) -> Vec<SettingProblem> {
     builder.build_in(|_| None).err().map(|error| error.problems).unwrap_or_default()
 }
 
-fn named(builder: ElectorBuilder<impl Mode>) -> String {
+fn named(builder: ElectorBuilder) -> String {
     builder.build_in(|_| None).ok().unwrap().leadership().identity().to_owned()
 }
 
 #[tokio::test]
 async fn all_problems_are_reported_at_once() {
     let timing = Durations { renew_deadline: Duration::from_secs(15), ..Durations::default() };
-    let error = builder("Default", "my_lease").binary_version("x").timing(timing).build_in(|_| None).err().unwrap();
+    let error = candidate("Default", "my_lease", "x").timing(timing).build_in(|_| None).err().unwrap();
     assert_eq!(
         error.to_string(),
         "cannot stand for Lease Default/my_lease: namespace \"Default\" is not a valid DNS label: use the name of the \
@@ -48,11 +52,11 @@ async fn all_problems_are_reported_at_once() {
 #[tokio::test]
 async fn each_warning_about_the_durations_is_logged_with_the_lease() {
     let (log, _guard) = Log::begin();
-    named(builder("n", "l").identity("a").direct());
+    named(direct("n", "l").identity("a"));
     assert!(!log.take().contains("WARN"), "the default needs no warning");
     let seconds = Duration::from_secs;
     let timing = Durations { renew_deadline: seconds(14), request_timeout: seconds(13), ..Durations::default() };
-    named(builder("n", "l").identity("a").direct().timing(timing));
+    named(direct("n", "l").identity("a").timing(timing));
     let text = log.take();
     for warning in ["one lost renewal may cost the term", "slews a clock"] {
         let is_warning = |line: &str| line.contains("WARN") && line.contains(warning) && line.contains("lease=\"n/l\"");
@@ -62,53 +66,60 @@ async fn each_warning_about_the_durations_is_logged_with_the_lease() {
 
 #[tokio::test]
 async fn each_problem_is_found() {
-    let with = |identity: &str| builder("n", "l").identity(identity);
-    assert_eq!(problems(with("a").binary_version("1.2")), []);
-    assert_eq!(problems(with("A_b").direct()), []);
-    assert_eq!(problems(with("A_b").binary_version("1.2")), [SettingProblem::Identity("A_b".to_owned())]);
-    assert_eq!(problems(with("").direct()), [SettingProblem::IdentityMissing]);
-    assert_eq!(problems(with("a").direct().key(7)), []);
+    let direct = |identity: &str| direct("n", "l").identity(identity);
+    let candidate = |version: &str| candidate("n", "l", version).identity("a");
+    assert_eq!(problems(candidate("1.2")), []);
+    assert_eq!(problems(direct("A_b")), []);
+    assert_eq!(problems(candidate("1.2").identity("A_b")), [SettingProblem::Identity("A_b".to_owned())]);
+    assert_eq!(problems(direct("")), [SettingProblem::IdentityMissing]);
+    assert_eq!(problems(direct("a").key(7)), []);
     let unbounded = Durations { request_timeout: Duration::MAX, ..Durations::default() };
-    assert_eq!(problems(with("a").direct().timing(unbounded)), []);
-    let candidate = |builder: ElectorBuilder<Coordinated>| match problems(builder).as_slice() {
-        [SettingProblem::Candidate(message)] => message.clone(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        candidate(with("a").binary_version("x")),
-        "binary version \"x\" is not a semantic version: use one such as 1.31.0"
-    );
-    assert_eq!(
-        candidate(with("a").binary_version("1.2").emulation_version("1.3")),
-        "emulation version 1.3.0 is above binary version 1.2.0: lower it, or raise the latter"
-    );
-    assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is negative: use 0 or more");
-    assert_eq!(
-        candidate(with("a").binary_version("1.2").emulation_version("y")),
-        "emulation version \"y\" is not a semantic version: use one such as 1.31.0"
-    );
-    assert_eq!(
-        candidate(with("a").binary_version("1.2").strategy("Mine")),
-        "strategy \"Mine\" is unknown: use OldestEmulationVersion or a qualified name (domain/Name)"
-    );
+    assert_eq!(problems(direct("a").timing(unbounded)), []);
+    for (builder, expected) in [
+        (candidate("x"), "binary version \"x\" is not a semantic version: use one such as 1.31.0"),
+        (
+            candidate("1.2").emulation_version("1.3"),
+            "emulation version 1.3.0 is above binary version 1.2.0: lower it, or raise the latter",
+        ),
+        (candidate("1.2").priority(-1), "priority -1 is negative: use 0 or more"),
+        (
+            candidate("1.2").emulation_version("y"),
+            "emulation version \"y\" is not a semantic version: use one such as 1.31.0",
+        ),
+        (
+            candidate("1.2").strategy("Mine"),
+            "strategy \"Mine\" is unknown: use OldestEmulationVersion or a qualified name (domain/Name)",
+        ),
+    ] {
+        assert_eq!(problems(builder), [SettingProblem::Candidate(expected.to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn a_setting_of_the_other_mode_is_a_problem() {
+    let direct = || direct("n", "l").identity("a");
+    for (builder, expected) in [
+        (direct().emulation_version("1.2"), SettingProblem::CandidateMissing("emulation version")),
+        (direct().strategy("example.com/Mine"), SettingProblem::CandidateMissing("strategy")),
+        (direct().priority(1), SettingProblem::CandidateMissing("priority")),
+        (direct().fallback(false), SettingProblem::CandidateMissing("fallback")),
+        (candidate("n", "l", "1.2").identity("a").key(7), SettingProblem::KeyOfCandidate),
+    ] {
+        assert_eq!(problems(builder), [expected]);
+    }
 }
 
 #[tokio::test]
 async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_is_checked() {
-    let elections = |lease: &str| {
-        let elections = Elections::new(client(), "n");
-        elections.builder(lease).identity("pod-1")
-    };
-    assert_eq!(named(elections("l").binary_version("1.2")), "pod-1.l");
-    assert_eq!(named(elections("l").direct()), "pod-1", "there is no candidate");
+    let elections = Elections::new(client(), "n");
+    let candidate = |lease: &str| elections.coordinated(lease, "1.2").identity("pod-1");
+    assert_eq!(named(candidate("l")), "pod-1.l");
+    assert_eq!(named(elections.direct("l").identity("pod-1")), "pod-1", "there is no candidate");
     let longest = "l".repeat(LONGEST_NAME - "pod-1.".len());
-    assert_eq!(named(elections(&longest).binary_version("1.2")).len(), LONGEST_NAME);
-    assert_eq!(problems(elections("l").identity("").binary_version("1.2")), [SettingProblem::IdentityMissing]);
+    assert_eq!(named(candidate(&longest)).len(), LONGEST_NAME);
+    assert_eq!(problems(candidate("l").identity("")), [SettingProblem::IdentityMissing]);
     let identity = format!("pod-1.l{longest}");
-    assert_eq!(
-        problems(elections(&format!("l{longest}")).binary_version("1.2")),
-        [SettingProblem::IdentityTooLong(identity)]
-    );
+    assert_eq!(problems(candidate(&format!("l{longest}"))), [SettingProblem::IdentityTooLong(identity)]);
 }
 
 #[tokio::test]
@@ -119,25 +130,25 @@ async fn the_pod_comes_from_the_environment() {
         "POD_NAMESPACE" => Some("n".to_owned()),
         _ => None,
     };
-    let mut inside = builder("n", "l").binary_version("1.2");
-    inside.settings.host_name = Some("host".to_owned());
+    let mut inside = candidate("n", "l", "1.2");
+    inside.host_name = Some("host".to_owned());
     let elector = inside.build_in(environment).ok().unwrap();
     assert_eq!(elector.leadership().identity(), "pod-1");
     let nomination = elector.nomination().unwrap();
     assert_eq!(nomination.pod, Some(Pod { name: "pod-1".to_owned(), uid: "u".to_owned() }));
     assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
-    let elsewhere = builder("other", "l").binary_version("1.2").build_in(environment).ok().unwrap();
+    let elsewhere = candidate("other", "l", "1.2").build_in(environment).ok().unwrap();
     assert_eq!(elsewhere.nomination().unwrap().pod, None, "a pod owns nothing in another namespace");
     let unknown = |name: &str| environment(name).filter(|_| name != "POD_NAMESPACE");
-    let unknown = builder("n", "l").binary_version("1.2").build_in(unknown).ok().unwrap();
+    let unknown = candidate("n", "l", "1.2").build_in(unknown).ok().unwrap();
     assert!(unknown.nomination().unwrap().pod.is_some(), "without a namespace, the pod is in that of the Lease");
-    let mirrored = builder("n", "l").binary_version("1.2").pod("web-node1", "0123456789abcdef0123456789abcdef");
+    let mirrored = candidate("n", "l", "1.2").pod("web-node1", "0123456789abcdef0123456789abcdef");
     let mirrored = mirrored.build_in(environment).ok().unwrap();
     assert_eq!(mirrored.nomination().unwrap().pod, None, "the API server knows a static pod by another UID");
-    let mut outside = builder("n", "l").direct();
-    outside.settings.host_name = Some("host".to_owned());
+    let mut outside = direct("n", "l");
+    outside.host_name = Some("host".to_owned());
     assert_eq!(outside.build_in(|_| Some(String::new())).ok().unwrap().leadership().identity(), "host");
-    assert_eq!(named(builder("n", "l").direct().enabled(false)), "unelected", "without an election no name is needed");
+    assert_eq!(named(direct("n", "l").enabled(false)), "unelected", "without an election no name is needed");
 }
 
 fn driver(elector: &Elector) -> &Driver {
@@ -149,10 +160,9 @@ fn driver(elector: &Elector) -> &Driver {
 
 #[tokio::test]
 async fn a_setting_that_is_not_made_has_its_default() {
-    for elector in [
-        builder("n", "l").binary_version("1.2").identity("a").build_in(|_| None),
-        builder("n", "l").direct().identity("a").build_in(|_| None),
-    ] {
+    for elector in
+        [candidate("n", "l", "1.2").identity("a").build_in(|_| None), direct("n", "l").identity("a").build_in(|_| None)]
+    {
         let elector = elector.ok().unwrap();
         let config = &driver(&elector).config;
         assert_eq!(
@@ -169,8 +179,7 @@ async fn a_setting_that_is_not_made_has_its_default() {
 #[tokio::test]
 async fn each_setting_reaches_the_elector() {
     let durations = Durations { lease_duration_seconds: 30, ..Durations::default() };
-    let elector = builder("n", "l")
-        .binary_version("1.2")
+    let elector = candidate("n", "l", "1.2")
         .emulation_version("1.1")
         .strategy("OldestEmulationVersion")
         .priority(7)
@@ -195,7 +204,7 @@ async fn each_setting_reaches_the_elector() {
     assert_eq!((nomination.binary_version.as_str(), nomination.emulation_version.as_deref()), ("1.2", Some("1.1")));
     assert_eq!((nomination.lease_duration_seconds, &nomination.session), (30, &config.session));
     assert_eq!(nomination.pod, Some(Pod { name: "web-0".to_owned(), uid: "pod-uid".to_owned() }));
-    let direct = builder("n", "l").direct().key(3).identity("a").build_in(|_| None).ok().unwrap();
+    let direct = direct("n", "l").key(3).identity("a").build_in(|_| None).ok().unwrap();
     let Driver { config, key, .. } = driver(&direct);
     assert_eq!((config.mode, key.current(), direct.nomination()), (CoreMode::Direct, Some(3), None));
     assert_eq!((config.fail_open, config.keeps_on_stop), (FailOpen::Off, false));
@@ -204,7 +213,7 @@ async fn each_setting_reaches_the_elector() {
 #[tokio::test]
 async fn only_a_strategy_of_hustings_needs_an_emulation_version() {
     for (strategy, expected) in [("OldestEmulationVersion", Some("1.2")), ("example.com/Mine", None)] {
-        let builder = builder("n", "l").binary_version("1.2").strategy(strategy).identity("a");
+        let builder = candidate("n", "l", "1.2").strategy(strategy).identity("a");
         let elector = builder.build_in(|_| None).ok().unwrap();
         let nomination = elector.nomination().unwrap();
         assert_eq!(nomination.emulation_version.as_deref(), expected, "{strategy}");
@@ -223,11 +232,11 @@ async fn the_session_names_the_pod_and_the_container_of_the_caller_before_those_
         "CONTAINER_NAME" => Some("env-container".to_owned()),
         _ => None,
     };
-    let place = |builder: ElectorBuilder<Direct>| {
+    let place = |builder: ElectorBuilder| {
         let elector = builder.build_in(environment).ok().unwrap();
         driver(&elector).config.session.split('.').take(2).collect::<Vec<_>>().join(".")
     };
-    let bare = || builder("n", &unique("places")).direct();
+    let bare = || direct("n", &unique("places"));
     let in_environment = unique("env-uid");
     let uid = unique("uid");
     assert_eq!(place(bare()), format!("{in_environment}.env-container"));
@@ -240,7 +249,7 @@ async fn the_session_names_the_pod_and_the_container_of_the_caller_before_those_
 async fn the_shutdown_of_the_program_stops_each_campaign_and_the_end_of_one_stops_no_other() {
     let (store, shutdown) = (MemoryStore::new(), CancellationToken::new());
     let start = |lease| {
-        let builder = Elector::in_memory(&store, "n", lease).identity("a").direct().shutdown(&shutdown);
+        let builder = Elector::direct(&store, "n", lease).identity("a").shutdown(&shutdown);
         builder.build().unwrap().start()
     };
     let (first, second) = (start("first"), start("second"));
@@ -255,19 +264,19 @@ async fn the_shutdown_of_the_program_stops_each_campaign_and_the_end_of_one_stop
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_elector_in_a_known_pod_has_an_instance_lock() {
-    let elector = |builder: ElectorBuilder| builder.identity("a").direct().build_in(|_| None).ok().unwrap();
+    let elector = |builder: ElectorBuilder| builder.identity("a").build_in(|_| None).ok().unwrap();
     let uid = format!("builder-{}", std::process::id());
-    let lock = |namespace| elector(builder(namespace, "l").pod("a", uid.as_str())).instance_lock();
+    let lock = |namespace| elector(direct(namespace, "l").pod("a", uid.as_str())).instance_lock();
     let locks = ["n", "m"].map(lock);
     assert!(locks.iter().all(Option::is_some), "each namespace has a Lease of its own");
     assert!(lock("n").is_none(), "it is held");
-    assert!(elector(builder("n", "l")).instance_lock().is_none());
+    assert!(elector(direct("n", "l")).instance_lock().is_none());
 }
 
 #[tokio::test]
 async fn an_elector_of_a_memory_store_draws_the_same_random_numbers_in_each_run() {
     let session = || {
-        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct();
+        let builder = Elector::direct(&MemoryStore::new(), "n", "l").identity("a");
         driver(&builder.build_in(|_| None).ok().unwrap()).config.session.clone()
     };
     assert_eq!(session(), session());
@@ -277,5 +286,5 @@ async fn an_elector_of_a_memory_store_draws_the_same_random_numbers_in_each_run(
 fn an_elector_that_publishes_events_is_built_outside_a_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (client, events) = runtime.block_on(async { (client(), client()) });
-    named(Elector::builder(client, "n", "l").identity("a").direct().events(events));
+    named(Elector::direct(client, "n", "l").identity("a").events(events));
 }

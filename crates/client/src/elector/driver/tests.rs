@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::testing::{Log, MemoryStore, TokioClock};
-use crate::{Campaign, CampaignError, Direct, Elector, ElectorBuilder, Timing};
+use crate::{Campaign, CampaignError, Elector, ElectorBuilder, Timing};
 
 /// A server that knows one Lease, and whose watches report nothing.
 #[derive(Default)]
@@ -72,7 +72,7 @@ async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
 #[tokio::test(start_paused = true)]
 async fn the_holder_that_is_shown_expires_with_its_record() {
     let store = MemoryStore::new();
-    let campaign = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap().start();
+    let campaign = Elector::direct(&store, "n", "l").identity("a").build().unwrap().start();
     let leadership = campaign.leadership();
     leadership.wait_until_leader().await.unwrap();
     let holder = leadership.changes().boxed().next().await.and_then(|view| view.holder).unwrap();
@@ -194,7 +194,7 @@ async fn an_hour_at_rest_costs_one_write_per_retry_period_and_no_read() {
 async fn the_first_record_of_a_term_contains_the_key_and_the_log_its_beginning() {
     let (log, _guard) = Log::begin();
     let store = MemoryStore::new();
-    let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().key(7).build().unwrap();
+    let elector = Elector::direct(&store, "n", "l").identity("a").key(7).build().unwrap();
     let campaign = elector.start();
     campaign.leadership().wait_until_leader().await.unwrap();
     assert_eq!(store.lease("n", "l").unwrap().key, Some(7));
@@ -218,9 +218,9 @@ async fn an_elector_pauses_for_as_long_as_the_server_asks() {
 #[tokio::test(start_paused = true)]
 async fn a_holder_whose_lease_has_expired_is_no_longer_reported() {
     let store = MemoryStore::new();
-    let holder = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap().start();
+    let holder = Elector::direct(&store, "n", "l").identity("a").build().unwrap().start();
     holder.leadership().wait_until_leader().await.unwrap();
-    let standby = Elector::in_memory(&store, "n", "l").identity("b").binary_version("1.0.0").fallback(false);
+    let standby = Elector::coordinated(&store, "n", "l", "1.0.0").identity("b").fallback(false);
     let standby = standby.build().unwrap().start();
     sleep(Duration::from_secs(1)).await;
     let shown = async || standby.leadership().changes().boxed().next().await.unwrap().holder;
@@ -234,7 +234,7 @@ async fn a_holder_whose_lease_has_expired_is_no_longer_reported() {
 async fn a_key_that_changes_during_a_term_is_written() {
     let store = MemoryStore::new();
     let (key, receiver) = tokio::sync::watch::channel(None);
-    let campaign = Elector::in_memory(&store, "n", "l").identity("a").direct().key(receiver).build().unwrap().start();
+    let campaign = Elector::direct(&store, "n", "l").identity("a").key(receiver).build().unwrap().start();
     campaign.leadership().wait_until_leader().await.unwrap();
     key.send_replace(Some(7));
     sleep(Duration::from_secs(10)).await;
@@ -245,7 +245,7 @@ async fn a_key_that_changes_during_a_term_is_written() {
 async fn a_candidate_without_the_fallback_waits_for_a_controller() {
     for fallback in [false, true] {
         let store = MemoryStore::new();
-        let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.0.0").fallback(fallback);
+        let builder = Elector::coordinated(&store, "n", "l", "1.0.0").identity("a").fallback(fallback);
         let campaign = builder.build().unwrap().start();
         sleep(Duration::from_mins(10)).await;
         assert_eq!(campaign.leadership().is_leader(), fallback);
@@ -256,7 +256,7 @@ async fn a_candidate_without_the_fallback_waits_for_a_controller() {
 async fn an_elector_that_keeps_its_lease_on_stop_lets_it_expire() {
     for keeps in [false, true] {
         let store = MemoryStore::new();
-        let builder = Elector::in_memory(&store, "n", "l").identity("a").direct();
+        let builder = Elector::direct(&store, "n", "l").identity("a");
         let builder = if keeps { builder.keep_on_stop() } else { builder };
         let campaign = builder.build().unwrap().start();
         campaign.leadership().wait_until_leader().await.unwrap();
@@ -296,14 +296,14 @@ fn started() -> (Shared, Campaign) {
     started_with(|builder| builder)
 }
 
-fn started_with(build: impl FnOnce(ElectorBuilder<Direct>) -> ElectorBuilder<Direct>) -> (Shared, Campaign) {
+fn started_with(build: impl FnOnce(ElectorBuilder) -> ElectorBuilder) -> (Shared, Campaign) {
     let server = Shared::default();
     let service = tower::service_fn({
         let server = Arc::clone(&server);
         move |request| answer(Arc::clone(&server), request)
     });
     let client = Client::new(service, "default");
-    let builder = Elector::builder(client, "n", "l").identity("a").direct().clock(TokioClock::shared());
+    let builder = Elector::direct(client, "n", "l").identity("a").clock(TokioClock::shared());
     (server, build(builder).build().unwrap().start())
 }
 

@@ -73,7 +73,7 @@ async fn each_watch_delivers_the_object_of_its_listener() {
 #[tokio::test]
 async fn an_election_is_in_the_namespace_of_its_elections() {
     let elections = Elections::new(slow_server().0, "shop");
-    let elector = elections.builder("l").identity("a").direct().build().unwrap();
+    let elector = elections.direct("l").identity("a").build().unwrap();
     assert_eq!(elector.leadership().lease(), "shop/l");
 }
 
@@ -114,7 +114,7 @@ async fn all_lead_and_keep_their_leases(elections: impl Fn(u32) -> Elections) {
         ..Durations::default()
     };
     let start = |number| {
-        let builder = elections(number).builder(format!("shard-{number}")).identity("a").direct();
+        let builder = elections(number).direct(format!("shard-{number}")).identity("a");
         builder.timing(timing).clock(TokioClock::shared()).build().unwrap().start()
     };
     let campaigns: Vec<_> = (0..150).map(start).collect();

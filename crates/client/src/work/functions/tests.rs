@@ -55,7 +55,7 @@ impl Stage {
 
     fn elector(&self) -> Elector {
         let timing = Durations { stop_grace: GRACE, ..Durations::default() };
-        let builder = Elector::in_memory(&self.store, "n", "l").identity("a").direct();
+        let builder = Elector::direct(&self.store, "n", "l").identity("a");
         builder.timing(timing).shutdown(&self.shutdown).build().unwrap()
     }
 
@@ -359,7 +359,7 @@ async fn while_a_function_blocks_its_thread_the_elector_gives_nothing_up_and_tak
         stop_grace: Duration::from_millis(100),
         ..Durations::default()
     };
-    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = Elector::direct(&stage.store, "n", "l").identity("a").timing(timing);
     let elector = elector.shutdown(&stage.shutdown).build().unwrap();
     let (free, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::new(Mutex::new(blocked));

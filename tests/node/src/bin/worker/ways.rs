@@ -53,8 +53,7 @@ pub(crate) async fn library() -> Result<ExitCode> {
     }
 
     let shutdown = CancellationToken::new();
-    let elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, lease)
-        .binary_version(version)
+    let elector = Elector::coordinated(lease_client(config.clone())?, &config.default_namespace, lease, version)
         .timing(durations)
         .clock(Arc::new(SteppedClock))
         .shutdown(&shutdown)

@@ -13,7 +13,7 @@ use crate::testing::MemoryStore;
 async fn a_candidate_that_stands_for_another_lease_is_reported_until_it_is_gone() {
     let store = MemoryStore::new();
     let start = |lease: &str| {
-        let builder = Elector::in_memory(&store, "n", lease).identity("a").binary_version("1.2.0");
+        let builder = Elector::coordinated(&store, "n", lease, "1.2.0").identity("a");
         builder.build().unwrap().start()
     };
     let first = start("first");
@@ -37,7 +37,7 @@ async fn a_candidate_that_stands_for_another_lease_is_reported_until_it_is_gone(
 #[tokio::test(start_paused = true)]
 async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
     let store = MemoryStore::new();
-    let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.2.0").pod("a", "unknown");
+    let builder = Elector::coordinated(&store, "n", "l", "1.2.0").identity("a").pod("a", "unknown");
     let elector = builder.build().unwrap();
     let unowned = Box::new(Nomination { pod: None, ..elector.nomination().unwrap().clone() });
     let _campaign = elector.start();
@@ -59,13 +59,13 @@ async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_waits_for_a_controller_never_claims_and_leads_when_one_names_it() {
     let store = MemoryStore::new();
-    let builder = |identity: &str| Elector::in_memory(&store, "n", "l").identity(identity);
+    let candidate = |name: &str, version: &str| Elector::coordinated(&store, "n", "l", version).identity(name);
     // By rank it would claim first.
-    let waiting = builder("waiting").binary_version("1.1.0").fallback(false).build().unwrap().start();
+    let waiting = candidate("waiting", "1.1.0").fallback(false).build().unwrap().start();
     sleep(Duration::from_mins(2)).await;
     assert!(store.lease("n", "l").is_none_or(|lease| lease.holder.is_none()), "nobody claims the Lease");
 
-    let other = builder("other").binary_version("1.2.0").build().unwrap().start();
+    let other = candidate("other", "1.2.0").build().unwrap().start();
     let term = other.leadership().wait_until_leader().await.unwrap();
     assert!(!waiting.leadership().is_leader());
     store.prefer("n", "l", "waiting").unwrap();

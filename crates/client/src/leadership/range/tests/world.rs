@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::leadership::range::timestamp;
 use crate::store::{Answer, Store, Versions};
 use crate::testing::MemoryStore;
-use crate::{Campaign, Direct, Elector, ElectorBuilder, Leadership};
+use crate::{Campaign, Elector, ElectorBuilder, Leadership};
 
 /// A process: an elector with its own wall clock and its own connection to the store.
 pub(super) struct Process {
@@ -30,12 +30,12 @@ impl Process {
         store: &MemoryStore,
         name: &str,
         offset_seconds: i64,
-        set: impl FnOnce(ElectorBuilder<Direct>) -> ElectorBuilder<Direct>,
+        set: impl FnOnce(ElectorBuilder) -> ElectorBuilder,
     ) -> Self {
         let clock = Arc::new(SkewedClock { inner: store.clock(), offset_seconds: AtomicI64::new(offset_seconds) });
         let is_cut_off = Arc::<AtomicBool>::default();
         let line = Line { store: store.clone(), is_cut_off: Arc::clone(&is_cut_off) };
-        let builder = Elector::on(line, "n", "l").identity(name).direct().rng(store.rng());
+        let builder = Elector::direct(Arc::new(line), "n", "l").identity(name).rng(store.rng());
         let campaign = set(builder.clock(clock.clone())).build().unwrap().start();
         let leadership = campaign.leadership();
         Self { campaign: Some(campaign), leadership, clock, is_cut_off, owned: BTreeSet::new() }

@@ -35,7 +35,7 @@ impl Clock for Broken {
 async fn work_has_its_whole_grace_although_its_elector_died() {
     let (stage, clock) = (Stage::new(), Arc::new(Broken(TokioClock::shared(), AtomicBool::new(false))));
     let timing = Durations { stop_grace: GRACE, ..Durations::default() };
-    let builder = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let builder = Elector::direct(&stage.store, "n", "l").identity("a").timing(timing);
     let elector = builder.clock(clock.clone()).build().unwrap();
     let leadership = elector.leadership();
     let (dropped, is_dropped) = oneshot::channel::<()>();

@@ -52,7 +52,7 @@ impl Drop for Slow {
 async fn run_until_dropped(stage: &Stage, slow: Option<Receiver<()>>) -> String {
     let (log, _guard) = Log::begin();
     let timing = Durations { stop_grace: Duration::from_millis(100), ..Durations::default() };
-    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = Elector::direct(&stage.store, "n", "l").identity("a").timing(timing);
     let elector = elector.clock(SystemClock::shared()).shutdown(&stage.shutdown).build().unwrap();
     let (slow, begun) = (Mutex::new(Some(Slow(stage.log.clone(), slow))), stage.shutdown.clone());
     let functions = elector.function("quick", |_| std::future::pending::<()>()).function("slow", move |_| {
@@ -100,7 +100,7 @@ async fn if_the_elector_is_stuck_the_clock_stops_the_functions_and_drops_them() 
         ..Durations::default()
     };
     let (stage, clock) = (Stage::new(), Arc::new(Sticky::default()));
-    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = Elector::direct(&stage.store, "n", "l").identity("a").timing(timing);
     let elector = elector.clock(clock.clone()).shutdown(&stage.shutdown).build().unwrap();
     let log = stage.log.clone();
     let stubborn = move |_| {
