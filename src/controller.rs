@@ -38,6 +38,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use axum::Router;
 use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::SystemClock;
 use hustings_client::host_name;
@@ -68,10 +69,9 @@ use crate::base::access::Access;
 use crate::base::cluster::Cluster;
 use crate::base::environment::variable;
 use crate::base::signals;
-use crate::serve::health::Health;
 use crate::serve::metrics::ControllerMetrics;
 use crate::serve::page::{Hosts, Page};
-use crate::serve::{admin, http};
+use crate::serve::runtime::{Runtime, run_until_stopped};
 
 /// The most watch events that may wait for the dispatcher. While the queue is full, the watches wait.
 const MAX_QUEUED_EVENTS: usize = 1024;
@@ -82,21 +82,25 @@ const MAX_QUEUED_EVENTS: usize = 1024;
 /// Fails if the cluster configuration cannot be loaded, the admin address is in use, the elector of the controllers' own
 /// Lease cannot start or dies, or another task dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
+    run_until_stopped(serve(access, config)).await
+}
+
+async fn serve(access: &Access, config: Config) -> anyhow::Result<()> {
     let stop = signals::stop_on_signals()?;
     let cluster = Cluster::connect_until(access, "controller", Some(&stop)).await?;
-    let health = Health::new();
     let (metrics, registry) = ControllerMetrics::with_lease_limit(config.metrics_lease_limit);
     let listener = config.admin_address.listen("admin-address").await?;
     let address = listener.local_addr()?;
     tracing::info!(%address, "the admin server listens");
-    let mut router = admin::router(health.clone(), Arc::new(registry));
+    let runtime = Runtime::new(stop, registry);
+    let mut routes = Router::new();
     let hosts = hosts_of_page(config.ui, address.ip());
     let page = hosts.map(|_| Page::new());
     if let (Some(page), Some(hosts)) = (&page, hosts) {
-        router = router.merge(page.router(hosts, stop.clone()));
+        routes = page.router(hosts, runtime.shutdown.clone());
         tracing::info!(url = format!("http://{address}/ui/"), "the admin server serves the page");
     }
-    tokio::spawn(http::serve(listener, router, stop.clone()));
+    runtime.serve_admin(listener, routes);
     let surroundings = Surroundings {
         identity: identity(),
         namespace: cluster.namespace,
@@ -108,13 +112,13 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
         }),
         clock: SystemClock::shared(),
         rng: rand::make_rng(),
-        health,
+        health: runtime.health.clone(),
         metrics,
         page,
     };
-    elect(&config, surroundings, stop).await?;
-    tracing::info!("stopped");
-    Ok(())
+    let ended = elect(&config, surroundings, runtime.shutdown.clone()).await;
+    runtime.finish().await;
+    ended
 }
 
 /// Elects until `stop` is cancelled, then releases the controllers' own Lease.

@@ -107,15 +107,10 @@ fn pod(variable: impl Fn(&str) -> Option<String>) -> Result<OwnPod, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Task;
-    use crate::cli::testing::{assert_mistakes, configuration};
+    use crate::cli::testing::{assert_mistakes, sidecar};
 
     fn read(flags: &str) -> Result<Config, String> {
-        let line = format!("hustings sidecar --lease=l --direct {flags}");
-        configuration(line.split_whitespace(), |cli, mistakes| {
-            let Task::Sidecar(flags) = cli.task else { panic!("{line}") };
-            flags.read(mistakes)
-        })
+        sidecar(&format!("--lease=l --direct {flags}"))
     }
 
     #[test]

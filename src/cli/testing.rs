@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use super::{Cli, Mistakes, Task, parse};
 use crate::controller::Config;
+use crate::stand::sidecar;
 
 /// The configuration that `read` makes of a parsed command line, or all mistakes.
 pub(crate) fn configuration<'a, T>(
@@ -19,6 +20,15 @@ pub(crate) fn controller(flags: &str) -> Result<Config, String> {
     let line = format!("hustings controller {flags}");
     configuration(line.split_whitespace(), |cli, mistakes| {
         let Task::Controller(flags) = cli.task else { panic!("{line}") };
+        flags.read(mistakes)
+    })
+}
+
+/// The configuration of a sidecar with these flags, or all mistakes.
+pub(crate) fn sidecar(flags: &str) -> Result<sidecar::Config, String> {
+    let line = format!("hustings sidecar {flags}");
+    configuration(line.split_whitespace(), |cli, mistakes| {
+        let Task::Sidecar(flags) = cli.task else { panic!("{line}") };
         flags.read(mistakes)
     })
 }

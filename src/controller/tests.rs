@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use self::server::{Shared, add_candidate, candidate_of, client, server};
 use super::*;
 use crate::cli::testing::controller as config_of;
+use crate::serve::health::Health;
 use crate::serve::metrics::{self, FailureLabels};
 
 /// Longer than any election and any release.

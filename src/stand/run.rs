@@ -37,6 +37,7 @@ use anyhow::Context as _;
 use futures::StreamExt as _;
 use hustings_client::Leadership;
 use hustings_client::clock::SystemClock;
+use hustings_client::metrics::Metrics;
 use hustings_client::model::Cause;
 
 use self::admin::Admin;
@@ -48,9 +49,10 @@ use self::restart::{Restart, RestartBackoff};
 use self::signals::StopSignals;
 use self::validity_file::ValidityFile;
 use crate::base::access::Access;
-use crate::serve::health::Health;
 use crate::serve::http::ListenAddress;
 use crate::serve::logging::ProcessLog;
+use crate::serve::metrics::registry;
+use crate::serve::runtime::Runtime;
 use crate::stand::candidacy::{self, Candidacy, Connection};
 
 /// The exit code of a wrapper that ends because it lost its Lease. Shells, `sysexits.h` and container runtimes do not
@@ -78,13 +80,11 @@ pub struct Config {
 
 /// Everything that outlives a term.
 struct Wrapper {
-    candidacy: Candidacy,
+    config: Config,
     connection: Connection,
-    restart: Restart,
-    exit_on_loss: bool,
-    log: ProcessLog,
     runner: Runner,
-    health: Health,
+    metrics: Metrics,
+    runtime: Runtime,
     admin: Option<Admin>,
 }
 
@@ -106,26 +106,27 @@ enum EndOfCandidacy {
 /// # Errors
 /// Fails if the command or the wrapper cannot start, or if its elector dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
-    let Config { candidacy, command, stop_on, restart, exit_on_loss, admin_address, log } = config;
-    program::check(&command.program)?;
+    program::check(&config.command.program)?;
     let terminal = std::io::stdin().is_terminal();
     let children = Children::new(terminal)?;
-    let stop = signals::listen(&children, terminal, &stop_on, command.stop_signal)?;
+    let stop = signals::listen(&children, terminal, &config.stop_on, config.command.stop_signal)?;
     let file = ValidityFile::create()?;
-    let health = Health::new();
+    let mut registry = registry();
+    let metrics = Metrics::register(&mut registry);
+    let runtime = Runtime::new(stop.token.clone(), registry);
     // A wrapper that cannot serve its admin address must not stand for the Lease.
-    let admin = match &admin_address {
-        Some(address) => Some(Admin::start(address, &health).await?),
+    let admin = match &config.admin_address {
+        Some(address) => Some(Admin::start(address, &runtime).await?),
         None => None,
     };
-    let connection = candidacy.connect(access, "run", &stop.token).await?;
-    candidacy.check(&connection).await?;
-    let runner = Runner { config: command, clock: SystemClock::shared(), children, file, stop };
-    let wrapper = Wrapper { candidacy, connection, restart, exit_on_loss, log, runner, health, admin };
+    let connection = config.candidacy.connect(access, "run", &runtime.shutdown).await?;
+    config.candidacy.check(&connection).await?;
+    let runner = Runner { config: config.command.clone(), clock: SystemClock::shared(), children, file, stop };
+    let wrapper = Wrapper { config, connection, runner, metrics, runtime, admin };
     tokio::select! {
         code = wrapper.run() => code,
         // This task supervises the command. If it is stuck, the Lease expires.
-        never = wrapper.health.keep_beating() => match never {},
+        never = wrapper.runtime.health.keep_beating() => match never {},
     }
 }
 
@@ -139,7 +140,7 @@ impl Wrapper {
                 EndOfCandidacy::Lost => return Ok(ExitCode::from(LOST)),
                 EndOfCandidacy::Exited(status, ran) => {
                     // Ctrl-C also reaches the command, which may end before the wrapper receives the signal.
-                    if self.runner.stop.token.is_cancelled() || !self.restart.wants(status) {
+                    if self.runtime.shutdown.is_cancelled() || !self.config.restart.wants(status) {
                         return Ok(ExitCode::from(status.exit_code()));
                     }
                     let wait = backoff.next(ran);
@@ -147,7 +148,7 @@ impl Wrapper {
                     let until = self.runner.clock.now().after(wait);
                     tokio::select! {
                         () = self.runner.clock.sleep_until(until) => {}
-                        () = self.runner.stop.token.cancelled() => return Ok(ExitCode::SUCCESS),
+                        () = self.runtime.shutdown.cancelled() => return Ok(ExitCode::SUCCESS),
                     }
                 }
             }
@@ -157,16 +158,14 @@ impl Wrapper {
     /// Stands with one elector, term after term, until an [`EndOfCandidacy`]. By then the elector has given up the Lease and
     /// deleted the candidate. Another replica can therefore lead during a wait before the next start.
     async fn campaign(&self) -> anyhow::Result<EndOfCandidacy> {
-        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), &self.runner.stop.token)?;
-        let elector = candidacy::build(match &self.admin {
-            Some(admin) => admin.measure(builder),
-            None => builder,
-        })?;
+        let builder =
+            self.config.candidacy.builder(&self.connection, self.runtime.health.heartbeat(), &self.runtime.shutdown)?;
+        let elector = candidacy::build(builder.metrics(&self.metrics))?;
         if let Some(lock) = elector.instance_lock() {
             lock.let_children_inherit().context("cannot let the command inherit the lock of this instance")?;
         }
         // The guardian inherits the lock too. If the wrapper dies, it keeps the lock until it has killed the command.
-        let mut guardian = Guardian::start(&self.runner.children, self.log.clone(), self.runner.file.folder())
+        let mut guardian = Guardian::start(&self.runner.children, self.config.log.clone(), self.runner.file.folder())
             .context("cannot start the guardian")?;
         let campaign = elector.start();
         let leadership = campaign.leadership();
@@ -200,10 +199,10 @@ impl Wrapper {
                     return Ok(EndOfCandidacy::Exited(status, self.runner.clock.now().since(started)));
                 }
                 CommandEnd::Stopped(status) => stopped = Some(status),
-                CommandEnd::Lost if self.exit_on_loss => return Ok(EndOfCandidacy::Lost),
+                CommandEnd::Lost if self.config.exit_on_loss => return Ok(EndOfCandidacy::Lost),
                 CommandEnd::Lost => {}
             }
-            stopped = stopped.filter(|_| self.runner.stop.token.is_cancelled());
+            stopped = stopped.filter(|_| self.runtime.shutdown.is_cancelled());
         }
         Ok(EndOfCandidacy::Stopped(stopped))
     }

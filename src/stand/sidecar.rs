@@ -22,23 +22,19 @@ mod term;
 mod testing;
 mod updates;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hustings_client::FailOpen;
 use hustings_client::metrics::Metrics;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use self::common::{Endpoints, Sidecar};
 pub use self::label::{OwnPod, PodLabel};
 use crate::base::access::Access;
-use crate::base::cluster::Stopped;
 use crate::base::signals;
-use crate::serve::health::Health;
 use crate::serve::http::{ListenAddress, Socket};
-use crate::serve::metrics::ReleaseMetrics;
+use crate::serve::metrics::{ReleaseMetrics, registry};
+use crate::serve::runtime::{Runtime, run_until_stopped};
 use crate::stand::candidacy::Candidacy;
 
 /// The configuration of the sidecar.
@@ -78,49 +74,34 @@ pub enum Stands {
 /// Fails if an address is in use, the cluster configuration cannot be loaded, the pod cannot be labelled, or the
 /// elector dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
-    let Config { candidacy, listen, socket, admin_address, pod_label, stands, fail_open } = config;
+    run_until_stopped(stand(access, config)).await
+}
+
+async fn stand(access: &Access, config: Config) -> anyhow::Result<()> {
     let shutdown = signals::stop_on_signals()?;
     // A sidecar that cannot serve its program must not stand for the Lease.
-    let endpoints = endpoints(&listen, socket.as_deref(), &admin_address).await?;
-    let connection = candidacy.connect(access, "sidecar", &shutdown).await.inspect_err(|error| {
-        if error.is::<Stopped>() {
-            tracing::info!("stopped");
-        }
-    })?;
-    let mut registry = crate::serve::metrics::registry();
+    let endpoints = endpoints(&config).await?;
+    let connection = config.candidacy.connect(access, "sidecar", &shutdown).await?;
+    let mut registry = registry();
     let metrics = Metrics::register(&mut registry);
-    let health = Health::new();
-    let elector_runs = health.check("elector");
-    let sidecar = |registry| Sidecar {
-        access,
-        candidacy,
-        connection,
-        pod_label,
-        fail_open,
-        registry: Arc::new(registry),
-        metrics,
-        health,
-        elector_runs,
-        shutdown,
-        over: CancellationToken::new(),
-        servers: TaskTracker::new(),
-    };
-    match stands {
-        Stands::Always { handover_delay } => always::run(&sidecar(registry), endpoints, handover_delay).await?,
+    match config.stands {
+        Stands::Always { handover_delay } => {
+            let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
+            always::run(&sidecar, endpoints, handover_delay).await
+        }
         Stands::WhileConnected => {
             let releases = ReleaseMetrics::register(&mut registry);
-            connected::run(&sidecar(registry), endpoints, releases).await?;
+            let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
+            connected::run(&sidecar, endpoints, releases).await
         }
     }
-    tracing::info!("stopped");
-    Ok(())
 }
 
 /// Listens for the program and for administrators.
-async fn endpoints(program: &ListenAddress, socket: Option<&Path>, admin: &ListenAddress) -> anyhow::Result<Endpoints> {
-    let program = program.listen("listen").await?;
-    let admin = admin.listen("admin-address").await?;
-    let socket = match socket {
+async fn endpoints(config: &Config) -> anyhow::Result<Endpoints> {
+    let program = config.listen.listen("listen").await?;
+    let admin = config.admin_address.listen("admin-address").await?;
+    let socket = match &config.socket {
         Some(path) => Some(Socket::listen(path, "socket").await?),
         None => None,
     };

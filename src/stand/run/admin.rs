@@ -2,51 +2,39 @@
 //!
 //! It has no default address, because the wrapper shares its network with the command, which may need any port.
 
-use std::sync::Arc;
-
 use axum::Router;
-use hustings_client::metrics::Metrics;
-use hustings_client::{ElectorBuilder, Leadership};
-use tokio_util::sync::CancellationToken;
+use hustings_client::Leadership;
 
 use crate::serve::health::{Check, Health};
-use crate::serve::http::{self, ListenAddress};
-use crate::serve::{admin, metrics};
+use crate::serve::http::ListenAddress;
+use crate::serve::runtime::Runtime;
 use crate::stand::candidacy::succession::Succession;
 
 /// The admin server of a wrapper. It ends with the process.
 pub(super) struct Admin {
     elector_runs: Check,
-    metrics: Metrics,
     electors: Succession,
 }
 
 impl Admin {
-    /// Starts to serve, with the health of this process.
+    /// Starts to serve, with the health and the metrics of this process.
     ///
     /// # Errors
     /// Fails if the address is in use or cannot be bound.
-    pub(super) async fn start(address: &ListenAddress, health: &Health) -> anyhow::Result<Self> {
+    pub(super) async fn start(address: &ListenAddress, runtime: &Runtime) -> anyhow::Result<Self> {
         let listener = address.listen("admin-address").await?;
         tracing::info!(address = %listener.local_addr()?, "the admin server listens");
-        let (admin, router) = Self::new(health);
-        tokio::spawn(http::serve(listener, router, CancellationToken::new()));
+        let admin = Self::new(&runtime.health);
+        runtime.serve_admin(listener, admin.routes());
         Ok(admin)
     }
 
-    fn new(health: &Health) -> (Self, Router) {
-        let elector_runs = health.check("elector");
-        let mut registry = metrics::registry();
-        let metrics = Metrics::register(&mut registry);
-        let electors = Succession::default();
-        let router =
-            admin::router(health.clone(), Arc::new(registry)).merge(electors.is_leader()).merge(electors.range());
-        (Self { elector_runs, metrics, electors }, router)
+    fn new(health: &Health) -> Self {
+        Self { elector_runs: health.check("elector"), electors: Succession::default() }
     }
 
-    /// Adds the elector to the metrics.
-    pub(super) fn measure(&self, builder: ElectorBuilder) -> ElectorBuilder {
-        builder.metrics(&self.metrics)
+    fn routes(&self) -> Router {
+        self.electors.is_leader().merge(self.electors.range())
     }
 
     /// Reports that an elector stands from now on.
@@ -69,14 +57,21 @@ impl Admin {
 #[cfg(test)]
 mod tests {
     use hustings_client::Elector;
+    use hustings_client::metrics::Metrics;
     use hustings_client::testing::MemoryStore;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::serve::http::testing::{ask, text_of};
+    use crate::serve::metrics::registry;
 
     #[tokio::test(start_paused = true)]
     async fn each_answer_is_that_of_the_elector_that_stands() {
-        let (admin, router) = Admin::new(&Health::new());
+        let mut registry = registry();
+        let metrics = Metrics::register(&mut registry);
+        let runtime = Runtime::new(CancellationToken::new(), registry);
+        let admin = Admin::new(&runtime.health);
+        let router = runtime.admin_router(admin.routes());
         // The codes of three answers, and whether there is a time range.
         let answers = async || {
             let mut codes = Vec::new();
@@ -88,7 +83,7 @@ mod tests {
         assert_eq!(answers().await, (vec![200, 503, 503], false), "nothing stands yet");
         let store = MemoryStore::new();
         let builder = Elector::direct(&store, "n", "l").identity("a");
-        let campaign = admin.measure(builder).build().unwrap().start();
+        let campaign = builder.metrics(&metrics).build().unwrap().start();
         admin.stands(campaign.leadership());
         campaign.leadership().wait_until_leader().await.unwrap();
         admin.leads(campaign.leadership());

@@ -21,16 +21,16 @@ struct TermWork {
 
 /// Stands until the sidecar is stopped.
 pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_delay: Duration) -> anyhow::Result<()> {
-    if sidecar.candidacy.leader_elect && handover_delay.is_zero() {
+    if sidecar.config.candidacy.leader_elect && handover_delay.is_zero() {
         tracing::warn!(
             "--handover-delay is 0s: at a hand-over another replica may lead before the program has stopped. Set it to \
              at least the time between two queries plus the time that the program takes to stop"
         );
     }
-    let elector = sidecar.elector(&sidecar.shutdown)?;
+    let elector = sidecar.elector(&sidecar.runtime.shutdown)?;
     let leadership = elector.leadership();
-    let updates = Arc::new(Updates::new(leadership.clone(), sidecar.shutdown.clone()));
-    let program = routes::program(&updates, &sidecar.over).merge(range::routes({
+    let updates = Arc::new(Updates::new(leadership.clone(), sidecar.runtime.shutdown.clone()));
+    let program = routes::program(&updates, &sidecar.runtime.over).merge(range::routes({
         let leadership = leadership.clone();
         move || Some(leadership.clone())
     }));
@@ -41,7 +41,7 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_de
     let label = sidecar.start(endpoints, program, is_leader).await?;
     let work = TermWork { leadership, updates: Arc::clone(&updates), label, handover_delay };
     // One task ends the terms, wakes the readers and beats. If it is stuck, the Lease expires.
-    let (campaign, ()) = tokio::join!(elector.run(|term| work.lead(term)), updates.follow(&sidecar.health));
+    let (campaign, ()) = tokio::join!(elector.run(|term| work.lead(term)), updates.follow(&sidecar.runtime.health));
     sidecar.finish().await;
     Ok(campaign?)
 }
@@ -78,7 +78,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::super::label::{OwnPod, PodLabel};
-    use super::super::testing::{candidacy, endpoints, get, leading, read_until, sidecar};
+    use super::super::testing::{config, endpoints, get, leading, read_until, sidecar};
     use super::*;
     use crate::base::access::Access;
     use crate::base::cluster::testing::cluster;
@@ -91,7 +91,7 @@ mod tests {
         let rival = Elector::direct(&store, "n", "l").identity("b").build().unwrap().start();
         rival.leadership().wait_until_leader().await.unwrap();
         rival.abort();
-        let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+        let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));
         let (endpoints, address) = endpoints(Some(&path)).await;
         let program = async {
             let mut events = get(TcpStream::connect(address).await.unwrap(), "/events").await;
@@ -102,7 +102,7 @@ mod tests {
             read_until(&mut events, "event: leading").await;
             let mut leader = get(UnixStream::connect(&path).await.unwrap(), "/leader").await;
             read_until(&mut leader, r#""isLeader":true"#).await;
-            sidecar.shutdown.cancel();
+            sidecar.runtime.shutdown.cancel();
             read_until(&mut events, "event: stopped").await;
         };
         let served = async {
@@ -116,7 +116,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_sidecar_whose_task_is_stuck_loses_the_lease() {
         let (store, access) = (MemoryStore::new(), Access::default());
-        let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+        let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));
         let mut stuck = Box::pin(run(&sidecar, endpoints(None).await.0, Duration::ZERO));
         let minute = Duration::from_mins(1);
         assert!(tokio::time::timeout(minute, &mut stuck).await.is_err());

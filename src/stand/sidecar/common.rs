@@ -1,40 +1,29 @@
 //! What every sidecar does: it builds electors, serves the program, and keeps the label.
 
-use std::sync::Arc;
-
 use axum::Router;
 use hustings_client::metrics::Metrics;
-use hustings_client::{Elector, FailOpen, UNKNOWN_CONTAINER};
-use prometheus_client::registry::Registry;
+use hustings_client::{Elector, UNKNOWN_CONTAINER};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::label::{Keeper, OwnPod, PodLabel};
+use super::Config;
+use super::label::Keeper;
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
-use crate::serve::admin;
-use crate::serve::health::{Check, Health};
-use crate::serve::http::{self, Socket};
-use crate::stand::candidacy::{self, Candidacy, Connection};
+use crate::serve::health::Check;
+use crate::serve::http::Socket;
+use crate::serve::runtime::Runtime;
+use crate::stand::candidacy::{self, Connection};
 
 /// The parts of the sidecar that do not depend on when it stands.
 pub(super) struct Sidecar<'a> {
     pub(super) access: &'a Access,
-    pub(super) candidacy: Candidacy,
+    pub(super) config: Config,
     pub(super) connection: Connection,
-    pub(super) pod_label: Option<(PodLabel, OwnPod)>,
-    pub(super) fail_open: FailOpen,
-    pub(super) registry: Arc<Registry>,
     pub(super) metrics: Metrics,
-    pub(super) health: Health,
-    pub(super) elector_runs: Check,
-    /// Cancelled by a signal.
-    pub(super) shutdown: CancellationToken,
-    /// Ends the servers and their streams.
-    pub(super) over: CancellationToken,
-    pub(super) servers: TaskTracker,
+    pub(super) runtime: Runtime,
+    elector_runs: Check,
 }
 
 /// Where the sidecar listens.
@@ -44,13 +33,24 @@ pub(super) struct Endpoints {
     pub(super) admin: TcpListener,
 }
 
-impl Sidecar<'_> {
+impl<'a> Sidecar<'a> {
+    pub(super) fn new(
+        access: &'a Access,
+        config: Config,
+        connection: Connection,
+        metrics: Metrics,
+        runtime: Runtime,
+    ) -> Self {
+        let elector_runs = runtime.health.check("elector");
+        Self { access, config, connection, metrics, runtime, elector_runs }
+    }
+
     /// Builds an elector that stops gracefully when `stop` is cancelled.
     pub(super) fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
-        let builder = self.candidacy.builder(&self.connection, self.health.heartbeat(), stop)?;
+        let builder = self.config.candidacy.builder(&self.connection, self.runtime.health.heartbeat(), stop)?;
         // The program runs in another container. The end of this container is therefore no evidence of its death.
         let builder = builder.container(UNKNOWN_CONTAINER);
-        candidacy::build(builder.metrics(&self.metrics).fail_open(self.fail_open))
+        candidacy::build(builder.metrics(&self.metrics).fail_open(self.config.fail_open))
     }
 
     /// Starts to serve `program`, and on the admin address `is_leader`, health and metrics. Then checks that this
@@ -63,21 +63,16 @@ impl Sidecar<'_> {
     ) -> anyhow::Result<Option<Keeper>> {
         let Endpoints { program: listener, socket, admin } = endpoints;
         if let Some((listener, socket)) = socket {
-            let serving = http::serve_on(listener, program.clone(), self.over.clone());
-            self.servers.spawn(async move {
-                serving.await;
-                drop(socket);
-            });
+            self.runtime.serve_on(listener, socket, program.clone());
         }
-        self.servers.spawn(http::serve(listener, program, self.over.clone()));
-        let router = admin::router(self.health.clone(), Arc::clone(&self.registry)).merge(is_leader);
-        self.servers.spawn(http::serve(admin, router, self.over.clone()));
+        self.runtime.serve(listener, program);
+        self.runtime.serve_admin(admin, is_leader);
 
-        self.candidacy.check(&self.connection).await?;
-        let label = match self.pod_label.clone() {
+        self.config.candidacy.check(&self.connection).await?;
+        let label = match self.config.pod_label.clone() {
             Some((label, pod)) => {
                 // Keep the label even if the election is switched off. Only the label needs the cluster then.
-                let cluster = Cluster::connect_until(self.access, "sidecar", Some(&self.over)).await?;
+                let cluster = Cluster::connect_until(self.access, "sidecar", Some(&self.runtime.over)).await?;
                 Some(Keeper::start(cluster.leases, label, pod).await?)
             }
             None => None,
@@ -89,9 +84,7 @@ impl Sidecar<'_> {
     /// Ends the servers, within a second.
     pub(super) async fn finish(&self) {
         self.elector_runs.fail("the elector has ended");
-        self.over.cancel();
-        self.servers.close();
-        self.servers.wait().await;
+        self.runtime.finish().await;
     }
 }
 
@@ -99,20 +92,22 @@ impl Sidecar<'_> {
 mod tests {
     use std::time::Duration;
 
+    use hustings_client::FailOpen;
     use hustings_client::testing::MemoryStore;
     use serde_json::json;
 
-    use super::super::testing::{candidacy, endpoints, sidecar};
+    use super::super::testing::{config, endpoints, sidecar};
     use super::*;
     use crate::base::cluster::testing::{cluster, failure};
+    use crate::stand::candidacy::Candidacy;
 
     #[tokio::test(start_paused = true)]
     async fn the_time_range_of_a_sidecar_may_continue_after_its_end() {
         for (fail_open, continues) in [(FailOpen::Off, false), (FailOpen::Unbounded, true)] {
             let access = Access::default();
-            let sidecar =
-                Sidecar { fail_open, ..sidecar(&access, candidacy(), Connection::Memory(MemoryStore::new())) };
-            let campaign = sidecar.elector(&sidecar.shutdown).unwrap().start();
+            let config = Config { fail_open, ..config() };
+            let sidecar = sidecar(&access, config, Connection::Memory(MemoryStore::new()));
+            let campaign = sidecar.elector(&sidecar.runtime.shutdown).unwrap().start();
             let leadership = campaign.leadership();
             leadership.wait_until_leader().await.unwrap();
             // Nothing runs meanwhile, so that the elector has neither renewed nor noticed it.
@@ -127,22 +122,24 @@ mod tests {
         let groups = json!({ "kind": "APIGroupList", "groups": [{ "name": "apps", "versions": [] }] });
         let (cluster, _) =
             cluster(move |request| Some(if request.path == "/apis" { (200, groups.clone()) } else { failure(404) }));
-        let (access, candidacy) = (Access::default(), Candidacy { direct: false, fallback: false, ..candidacy() });
-        let sidecar = sidecar(&access, candidacy, Connection::Cluster(Box::new(cluster)));
+        let access = Access::default();
+        let mut config = config();
+        config.candidacy = Candidacy { direct: false, fallback: false, ..config.candidacy };
+        let sidecar = sidecar(&access, config, Connection::Cluster(Box::new(cluster)));
         let started = sidecar.start(endpoints(None).await.0, Router::new(), Router::new()).await;
         let error = started.err().unwrap().to_string();
         assert!(error.contains("the LeaseCandidate CRD is not installed"), "{error}");
-        assert!(!sidecar.health.readiness().ready);
+        assert!(!sidecar.runtime.health.readiness().ready);
     }
 
     #[tokio::test]
     async fn a_sidecar_is_ready_from_its_start_to_its_end() {
         let access = Access::default();
-        let sidecar = sidecar(&access, candidacy(), Connection::Memory(MemoryStore::new()));
-        assert!(!sidecar.health.readiness().ready);
+        let sidecar = sidecar(&access, config(), Connection::Memory(MemoryStore::new()));
+        assert!(!sidecar.runtime.health.readiness().ready);
         sidecar.start(endpoints(None).await.0, Router::new(), Router::new()).await.unwrap();
-        assert!(sidecar.health.readiness().ready);
+        assert!(sidecar.runtime.health.readiness().ready);
         sidecar.finish().await;
-        assert!(!sidecar.health.readiness().ready);
+        assert!(!sidecar.runtime.health.readiness().ready);
     }
 }

@@ -43,14 +43,14 @@ type Close = OnceLock<(Instant, Cause)>;
 /// Stands for each client until the sidecar is stopped.
 pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: ReleaseMetrics) -> anyhow::Result<()> {
     let electors = Succession::default();
-    let heartbeat = sidecar.candidacy.timing.retry_period();
-    let (term, clients) = term::route(heartbeat, &sidecar.shutdown, &sidecar.over);
+    let heartbeat = sidecar.config.candidacy.timing.retry_period();
+    let (term, clients) = term::route(heartbeat, &sidecar.runtime.shutdown, &sidecar.runtime.over);
     let program = term.merge(leader(electors.clone())).merge(electors.range());
     let label = sidecar.start(endpoints, program, electors.is_leader()).await?;
     let standing = ConnectedSidecar { sidecar, releases, label, electors };
     let ended = tokio::select! {
         ended = standing.serve(clients) => ended,
-        never = sidecar.health.keep_beating() => match never {},
+        never = sidecar.runtime.health.keep_beating() => match never {},
     };
     sidecar.finish().await;
     ended
@@ -70,7 +70,7 @@ impl ConnectedSidecar<'_> {
         loop {
             tokio::select! {
                 biased;
-                () = self.sidecar.shutdown.cancelled() => return Ok(()),
+                () = self.sidecar.runtime.shutdown.cancelled() => return Ok(()),
                 // This branch always stays enabled, since the server keeps the sender until it ends.
                 Some(client) = clients.recv() => self.stand(client).await?,
             }
@@ -80,7 +80,7 @@ impl ConnectedSidecar<'_> {
     /// Stands for one client. Returns when its term is over, or when it is gone without one. The route accepts no other
     /// client before this one is gone.
     async fn stand(&self, client: Client) -> anyhow::Result<()> {
-        let stop = self.sidecar.shutdown.child_token();
+        let stop = self.sidecar.runtime.shutdown.child_token();
         let elector = self.sidecar.elector(&stop)?;
         let leadership = elector.leadership();
         self.electors.stands(leadership.clone());
@@ -98,7 +98,7 @@ impl ConnectedSidecar<'_> {
             never = disconnection => match never {},
         }
         if let Some((at, cause)) = close.get()
-            && !self.sidecar.candidacy.keep_on_stop
+            && !self.sidecar.config.candidacy.keep_on_stop
         {
             self.releases.observe(*cause, at.elapsed());
         }

@@ -6,55 +6,30 @@ use std::sync::Arc;
 
 use hustings_client::metrics::Metrics;
 use hustings_client::testing::MemoryStore;
-use hustings_client::{Campaign, Elector, FailOpen, Term, Timing};
+use hustings_client::{Campaign, Elector, Term};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use super::Config;
 use super::common::{Endpoints, Sidecar};
 use super::updates::Updates;
 use crate::base::access::Access;
 use crate::serve::health::Health;
 use crate::serve::http::Socket;
 use crate::serve::metrics::registry;
-use crate::stand::candidacy::{Candidacy, Connection, Preference};
+use crate::serve::runtime::Runtime;
+use crate::stand::candidacy::Connection;
 
-/// The replica `a` in direct mode.
-pub(super) fn candidacy() -> Candidacy {
-    Candidacy {
-        lease: "l".to_owned(),
-        identity: Some("a".to_owned()),
-        binary_version: None,
-        emulation_version: None,
-        strategy: None,
-        priority: None,
-        direct: true,
-        key: Preference::None,
-        fallback: true,
-        leader_elect: true,
-        keep_on_stop: false,
-        timing: Timing::default(),
-    }
+/// The sidecar of the replica `a` in direct mode.
+pub(super) fn config() -> Config {
+    crate::cli::testing::sidecar("--lease=l --identity=a --direct").unwrap()
 }
 
-pub(super) fn sidecar(access: &Access, candidacy: Candidacy, connection: Connection) -> Sidecar<'_> {
-    let health = Health::new();
-    Sidecar {
-        access,
-        candidacy,
-        connection,
-        pod_label: None,
-        fail_open: FailOpen::Off,
-        registry: registry().into(),
-        metrics: Metrics::default(),
-        elector_runs: health.check("elector"),
-        health,
-        shutdown: CancellationToken::new(),
-        over: CancellationToken::new(),
-        servers: TaskTracker::new(),
-    }
+pub(super) fn sidecar(access: &Access, config: Config, connection: Connection) -> Sidecar<'_> {
+    let runtime = Runtime::new(CancellationToken::new(), registry());
+    Sidecar::new(access, config, connection, Metrics::default(), runtime)
 }
 
 /// The elector `a` of a Lease of its own, in its first term.

@@ -15,19 +15,19 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tower::util::ServiceExt as _;
 
-use super::super::testing::{candidacy, endpoints, get, read_until, sidecar};
+use super::super::testing::{config, endpoints, get, read_until, sidecar};
 use super::*;
 use crate::base::access::Access;
 use crate::base::cluster::testing::cluster;
 use crate::serve::http::Peer;
 use crate::serve::metrics;
-use crate::stand::candidacy::{Candidacy, Connection};
+use crate::stand::candidacy::Connection;
 use crate::stand::sidecar::{OwnPod, PodLabel};
 
 /// A client of `/term`, and the end of its connection.
 async fn connect(sidecar: &Sidecar<'_>) -> (Client, Peer) {
     let peer = Peer::default();
-    let (router, mut clients) = term::route(Duration::from_secs(2), &sidecar.shutdown, &sidecar.over);
+    let (router, mut clients) = term::route(Duration::from_secs(2), &sidecar.runtime.shutdown, &sidecar.runtime.over);
     let request = Request::get("/term").body(Body::empty()).unwrap();
     tokio::spawn(router.layer(Extension(peer.clone())).oneshot(request));
     (clients.recv().await.unwrap(), peer)
@@ -46,8 +46,9 @@ async fn the_label_goes_and_the_release_is_measured_once_the_client_has_closed_i
     // The order in which tasks notice the close is random.
     for (stops, keep_on_stop, expected, ending) in std::iter::repeat_n(closed, 8).chain([stopped, kept]) {
         let (store, access) = (MemoryStore::new(), Access::default());
-        let candidacy = Candidacy { keep_on_stop, ..candidacy() };
-        let sidecar = sidecar(&access, candidacy, Connection::Memory(store.clone()));
+        let mut config = config();
+        config.candidacy.keep_on_stop = keep_on_stop;
+        let sidecar = sidecar(&access, config, Connection::Memory(store.clone()));
         let (client, peer) = connect(&sidecar).await;
         let (cluster, requests) = cluster(|_| Some((200, json!({ "metadata": { "name": "p" } }))));
         let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
@@ -62,7 +63,7 @@ async fn the_label_goes_and_the_release_is_measured_once_the_client_has_closed_i
                 sleep(Duration::from_millis(1)).await;
             }
             if stops {
-                sidecar.shutdown.cancel();
+                sidecar.runtime.shutdown.cancel();
             }
             sleep(Duration::from_secs(5)).await;
             assert!(!leadership.remaining().is_zero(), "the Lease is kept until the client closes");
@@ -89,7 +90,7 @@ async fn the_label_goes_and_the_release_is_measured_once_the_client_has_closed_i
 #[tokio::test(start_paused = true)]
 async fn a_term_that_was_lost_counts_as_no_release() {
     let (store, access) = (MemoryStore::new(), Access::default());
-    let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+    let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));
     let (client, peer) = connect(&sidecar).await;
     let mut registry = metrics::registry();
     let standing = standing(&sidecar, ReleaseMetrics::register(&mut registry), None);
@@ -113,7 +114,7 @@ async fn a_client_that_leaves_before_its_term_is_no_longer_stood_for() {
     let (store, access) = (MemoryStore::new(), Access::default());
     let rival = Elector::direct(&store, "n", "l").identity("b").build().unwrap().start();
     rival.leadership().wait_until_leader().await.unwrap();
-    let sidecar = sidecar(&access, candidacy(), Connection::Memory(store));
+    let sidecar = sidecar(&access, config(), Connection::Memory(store));
     let (client, peer) = connect(&sidecar).await;
     let standing = standing(&sidecar, ReleaseMetrics::register(&mut metrics::registry()), None);
     let leaves = async {
@@ -127,7 +128,7 @@ async fn a_client_that_leaves_before_its_term_is_no_longer_stood_for() {
 #[tokio::test(start_paused = true)]
 async fn after_a_connection_that_its_client_did_not_close_the_lease_expires() {
     let (store, access) = (MemoryStore::new(), Access::default());
-    let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+    let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));
     let (client, peer) = connect(&sidecar).await;
     let standing = standing(&sidecar, ReleaseMetrics::register(&mut metrics::registry()), None);
     let breaks = async {
@@ -143,7 +144,7 @@ async fn after_a_connection_that_its_client_did_not_close_the_lease_expires() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_has_one_term_even_if_its_client_does_not_close_it() {
     let (store, access) = (MemoryStore::new(), Access::default());
-    let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+    let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));
     let (client, _peer) = connect(&sidecar).await;
     let standing = standing(&sidecar, ReleaseMetrics::register(&mut metrics::registry()), None);
     let ends = async {
@@ -160,7 +161,7 @@ async fn a_connection_has_one_term_even_if_its_client_does_not_close_it() {
 #[tokio::test]
 async fn answers_are_about_the_client_that_is_connected() {
     let access = Access::default();
-    let sidecar = sidecar(&access, candidacy(), Connection::Memory(MemoryStore::new()));
+    let sidecar = sidecar(&access, config(), Connection::Memory(MemoryStore::new()));
     let (endpoints, address) = endpoints(None).await;
     let ask = async |path: &str| get(TcpStream::connect(address).await.unwrap(), path).await;
     let leader = async || {
@@ -181,7 +182,7 @@ async fn answers_are_about_the_client_that_is_connected() {
                 .await
                 .unwrap();
         }
-        sidecar.shutdown.cancel();
+        sidecar.runtime.shutdown.cancel();
     };
     let releases = ReleaseMetrics::register(&mut metrics::registry());
     let (ran, ()) = tokio::join!(run(&sidecar, endpoints, releases), program);
@@ -191,7 +192,7 @@ async fn answers_are_about_the_client_that_is_connected() {
 #[tokio::test]
 async fn the_range_of_a_former_client_lasts_until_a_later_client_leads() {
     let (store, access) = (MemoryStore::new(), Access::default());
-    let sidecar = sidecar(&access, candidacy(), Connection::Memory(store.clone()));
+    let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));
     let (endpoints, address) = endpoints(None).await;
     let ask = async |path: &str| get(TcpStream::connect(address).await.unwrap(), path).await;
     let answer = async |path: &str| {
@@ -218,7 +219,7 @@ async fn the_range_of_a_former_client_lasts_until_a_later_client_leads() {
         read_until(&mut stream, "event: leading").await;
         let owned = answer(&format!("/range?instant={start}")).await;
         assert!(owned.contains(r#""contains":false"#) && !owned.contains(start), "{owned}");
-        sidecar.shutdown.cancel();
+        sidecar.runtime.shutdown.cancel();
         drop(stream);
     };
     let releases = ReleaseMetrics::register(&mut metrics::registry());
