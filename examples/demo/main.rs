@@ -1,4 +1,4 @@
-//! The whole of Hustings in three quarters of a minute, on a real kube-apiserver: `cargo run --example demo`.
+//! The whole of Hustings in half a minute, on a real kube-apiserver: `cargo run --example demo`.
 //!
 //! The demo applies deploy/install.yaml. Two controllers run under its ServiceAccount, and three components stand for
 //! election as `hustings campaign` processes. The demo kills, stops and upgrades them, adds better ones, and kills their

@@ -12,7 +12,7 @@ use crate::page;
 use crate::show::Show;
 use crate::stage::{LEASE, Stage};
 
-/// A crash costs the rest of a lease of 15 s. More than a minute is a failure, not noise.
+/// A crash costs the rest of a lease of 8 s. More than a minute is a failure, not noise.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Plays all steps, on a control plane of its own or in the given cluster.
@@ -54,7 +54,11 @@ async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
     stage.kill_component("b")?;
     printer.event(show, stage, "b", "is killed");
     let leader = printer.agreed(show, stage, |name| name == "c").await?;
-    show.observed("crash", format!("{leader} leads after the rest of the lease"), stage.observer.facts().last_gap());
+    show.observed(
+        "crash",
+        format!("{leader} leads after the rest of the lease of 8 s"),
+        stage.observer.facts().last_gap(),
+    );
 
     show.scene("SIGTERM of the holder");
     printer.event(show, stage, "c", "is stopped");

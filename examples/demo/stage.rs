@@ -29,6 +29,11 @@ pub(crate) const LEASE: &str = "web";
 pub(crate) const SYSTEM: &str = "hustings-system";
 /// The controllers' own Lease.
 pub(crate) const OWN_LEASE: &str = "hustings-controller";
+/// The times of the components. A crash costs the rest of the lease, so the lease is half as long as usual.
+const TIMES: [&str; 3] = ["--lease-duration=8s", "--renew-deadline=6s", "--retry-period=1s"];
+/// The same for the controllers' own Lease.
+const OWN_TIMES: [&str; 3] =
+    ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s"];
 /// Far longer than a step takes on an idle machine. The timeline shows the actual time.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -181,7 +186,7 @@ impl Stage {
             ControllerCommand::Installed => bail!("the installed controllers are not the demo's"),
         };
         // Two controllers on one machine cannot share a port: each gets a free one.
-        command.args(["--admin-address", "127.0.0.1:0"]).env("KUBECONFIG", &self.controller_kubeconfig);
+        command.args(["--admin-address=127.0.0.1:0"]).args(OWN_TIMES).env("KUBECONFIG", &self.controller_kubeconfig);
         self.controllers.insert(name, self.place.spawn(name, command)?);
         Ok(())
     }
@@ -229,6 +234,7 @@ impl Stage {
         command
             .args(["campaign", "--lease", LEASE, "--namespace", &self.namespace, "--identity", name])
             .args(["--binary-version", binary, "--emulation-version", emulation, "-o", "json"])
+            .args(TIMES)
             .env("KUBECONFIG", &self.component_kubeconfig);
         let process = self.place.spawn(name, command)?;
         self.observer.read_lines(name, process.log().to_owned());
@@ -346,7 +352,7 @@ fn hustings() -> Result<Command> {
     Ok(command)
 }
 
-/// A controller with the arguments and the environment that the Deployment gives it.
+/// A controller with the arguments and the environment that the Deployment gives it, but for those that the demo sets.
 fn as_in_pod(container: &Container, name: &str) -> Result<Command> {
     let mut command = hustings()?;
     let mut environment: Vec<(&str, &str)> = Vec::new();
@@ -364,7 +370,8 @@ fn as_in_pod(container: &Container, name: &str) -> Result<Command> {
     for argument in container.args.iter().flatten() {
         let expanded =
             environment.iter().fold(argument.clone(), |text, (key, value)| text.replace(&format!("$({key})"), value));
-        if !expanded.starts_with("--admin-address") {
+        let flag = |argument: &str| argument.split('=').next().map(str::to_owned);
+        if !OWN_TIMES.into_iter().chain(["--admin-address"]).any(|own| flag(own) == flag(&expanded)) {
             command.arg(expanded);
         }
     }
