@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_own_lease_is_read_where_the_flags_of_the_controller_place_it() {
         for (flags, expected) in [
             ("", Some("/namespaces/n/leases/hustings-controller")),

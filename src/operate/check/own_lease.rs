@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use hustings_client::api::ReadLease;
-use hustings_client::clock::{Clock as _, SystemClock};
-use hustings_core::model::Observed;
+use hustings_core::model::{Moment, Observed};
 use kube::{Api, Client};
+use tokio::time::Instant;
 
 use super::report::{Finding, Verdict};
 use crate::base::cluster::{api_error, limited};
@@ -82,14 +82,14 @@ pub(crate) async fn live_holder(client: &Client, namespace: &str, name: &str, li
 /// Observes the Lease until it is clear whether a controller leads.
 async fn observe(client: &Client, namespace: &str, name: &str) -> Leadership {
     let leases: Api<ReadLease> = Api::namespaced(client.clone(), namespace);
-    let began = SystemClock.now();
+    let began = Instant::now();
     let mut observed: Option<Observed> = None;
     loop {
         let lease = match limited(TIMEOUT, leases.get_opt(name)).await {
             Ok(lease) => lease,
             Err(error) => return Leadership::Unread(error),
         };
-        let now = SystemClock.now();
+        let now = Moment::from_micros(0).after(began.elapsed());
         let holder = lease.as_ref().and_then(|lease| lease.record.holder.clone());
         match (lease, &mut observed) {
             (Some(lease), Some(before)) => {
@@ -106,7 +106,7 @@ async fn observe(client: &Client, namespace: &str, name: &str) -> Leadership {
             (Some(lease), Some(holder)) if lease.is_expired(now) => {
                 return Leadership::Silent(holder, lease.expires_at().since(lease.changed_at()));
             }
-            (_, None) if now.since(began) >= PATIENCE => return Leadership::Vacant(observed.is_some()),
+            (_, None) if began.elapsed() >= PATIENCE => return Leadership::Vacant(observed.is_some()),
             _ => tokio::time::sleep(PERIOD).await,
         }
     }
@@ -130,7 +130,7 @@ mod tests {
             "spec": { "holderIdentity": holder, "leaseDurationSeconds": 1, "renewTime": renewed } })
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_controller_leads_if_it_renews_while_the_check_observes() {
         let reads = AtomicI64::new(1);
         let renewed = move || lease("a", reads.fetch_add(1, Ordering::SeqCst));
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(absent, (Verdict::Fail, absent_lease.to_owned()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn controllers_that_have_just_started_may_take_a_moment_to_get_a_leader() {
         for first in [None, Some(lease("", 1))] {
             let reads = AtomicI64::new(1);
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_lease_that_was_created_again_must_be_renewed_while_the_check_observes() {
         let reads = AtomicI64::new(1);
         let created_again = move || match reads.fetch_add(1, Ordering::SeqCst) {

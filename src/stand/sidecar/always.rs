@@ -70,8 +70,8 @@ impl TermWork {
 
 #[cfg(test)]
 mod tests {
-    use hustings_client::Elector;
     use hustings_client::testing::MemoryStore;
+    use hustings_client::{Durations, Elector};
     use serde_json::json;
     use tokio::net::{TcpStream, UnixStream};
     use tokio::time::Instant;
@@ -88,7 +88,10 @@ mod tests {
     async fn a_program_follows_every_holder_until_the_sidecar_has_given_up_the_lease() {
         let (store, access, folder) = (MemoryStore::new(), Access::default(), tempfile::tempdir().unwrap());
         let path = folder.path().join("socket");
-        let rival = Elector::direct(&store, "n", "l").identity("b").build().unwrap().start();
+        let [renew_deadline, retry_period] = [1000, 200].map(Duration::from_millis);
+        let times = Durations { lease_duration_seconds: 2, renew_deadline, retry_period, ..Durations::default() };
+        let rival = Elector::direct(&store, "n", "l").identity("b").timing(times);
+        let rival = rival.build().unwrap().start();
         rival.leadership().wait_until_leader().await.unwrap();
         rival.abort();
         let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));

@@ -1,15 +1,11 @@
-use std::net::SocketAddr;
 use std::pin::pin;
 
 use axum::body::Body;
 use axum::http::Method;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tower::util::ServiceExt as _;
 
 use super::*;
-use crate::serve::http::{self, ListenAddress};
 
 fn feed(leases: usize) -> Arc<Feed> {
     let feed = Feed::default();
@@ -190,32 +186,4 @@ async fn streams_end_when_the_process_stops() {
     next_change(&mut events).await;
     stop.cancel();
     assert!(events.next().await.is_none());
-}
-
-/// The server cuts off a reader that stops reading, and its place becomes free.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_reader_that_reads_nothing_is_cut_off() {
-    let feed = feed(1);
-    let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
-    let permits = Arc::new(Semaphore::new(1));
-    let state = PageState { feed: Arc::clone(&feed), permits: Arc::clone(&permits), stop: CancellationToken::new() };
-    let router = Router::new().route("/ui/events", get(events)).with_state(state);
-    tokio::spawn(http::serve(listener, router, CancellationToken::new()));
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /ui/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    assert!(stream.read_u8().await.is_ok(), "it is served");
-    assert_eq!(permits.available_permits(), 0);
-    let large = "x".repeat(100_000);
-    let cut_off = async {
-        let mut number = 0;
-        while permits.available_permits() == 0 {
-            number += 1;
-            feed.put_lease(("n", "l0"), &json!({ "number": number, "text": large }));
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(2), cut_off).await.expect("the connection is cut off");
-    drop(stream);
 }

@@ -145,7 +145,7 @@ async fn streams_show_each_change_and_end_with_the_sidecar() {
     assert_eq!(time.len(), "2026-01-02T03:04:05Z".len(), "{time}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn streams_and_waits_are_limited_and_a_client_that_leaves_frees_its_place() {
     let Served { elector: _elector, router, .. } = served(&MemoryStore::new());
     let mut streams = Vec::new();
