@@ -8,7 +8,7 @@ use hustings_controlplane::ControlPlane;
 use serde_json::{Value, json};
 
 use super::said;
-use crate::controller::support::{World, eventually, install_crd};
+use crate::controller::support::{World, eventually};
 use crate::replica::{Replica, campaign, hustings};
 
 const LEASE: &str = "web";
@@ -53,31 +53,6 @@ async fn the_predicted_successor_follows_a_holder_that_dies_and_not_later_than_p
     second.says("leading", 0).await;
     // The machine may be busy, so only an early successor is an error.
     assert!(died.elapsed() > predicted.saturating_sub(Duration::from_secs(4)), "{:?}", died.elapsed());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_any_controller_the_prediction_is_that_of_the_electors() {
-    // Controllers in other namespaces count as well, so this takes an API server of its own.
-    let plane = ControlPlane::builder().start().await.unwrap();
-    install_crd(&plane.admin()).await;
-    let namespace = plane.create_namespace("explain-alone").await.unwrap();
-    let world = World { client: plane.admin(), plane: Box::new(plane), namespace };
-    let first = replica(&world, "web-0", &["--binary-version=1.31.0", "--emulation-version=1.31.0"]);
-    first.says("leading", 0).await;
-    let _worse = replica(&world, "web-1", &["--binary-version=1.33.0", "--emulation-version=1.33.0"]);
-    let second = replica(&world, "web-2", &["--binary-version=1.32.0", "--emulation-version=1.32.0"]);
-    for name in ["web-1", "web-2"] {
-        eventually(&format!("{name} stands"), || async { world.candidate(name).await.ok_or("no candidate") }).await;
-    }
-    let output = explain(&world, &[LEASE, "--output=json"]).await;
-    let explanation: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(explanation["prospect"]["successor"], "web-2", "{explanation:#}");
-    let predicted = Duration::from_secs_f64(explanation["prospect"]["afterSeconds"].as_f64().unwrap());
-    assert!((Duration::from_secs(35)..Duration::from_secs(45)).contains(&predicted), "{predicted:?}");
-    let died = Instant::now();
-    drop(first);
-    second.says("leading", 0).await;
-    assert!(died.elapsed() > predicted.saturating_sub(Duration::from_secs(5)), "{:?}", died.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

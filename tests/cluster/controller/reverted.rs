@@ -60,24 +60,6 @@ async fn a_label_that_is_stripped_is_written_ever_more_rarely_and_reported() {
 }
 
 #[tokio::test]
-async fn a_grant_whose_mark_is_stripped_is_repeated_ever_more_rarely_and_reported() {
-    let world = World::new("reverted-mark").await;
-    let stage = Stage::new(Policy {
-        world: &world,
-        group_and_plural: LEASES,
-        is_present: r#"has(object.metadata.annotations) && "hustings.io/session" in object.metadata.annotations"#,
-        pointer: "/metadata/annotations/hustings.io~1session",
-    })
-    .await;
-    stage.pauses_between("grant", 3, "web").await;
-    let lost = "grant of Lease {namespace}/web (annotation hustings.io/session)";
-    stage
-        .reports(lost, r#"the write "grant", but does not keep the annotation hustings.io/session. Exempt this Lease"#)
-        .await;
-    stage.completes().await;
-}
-
-#[tokio::test]
 async fn a_ping_that_is_stripped_is_repeated_ever_more_rarely_and_reported() {
     let world = World::new("reverted-ping").await;
     let stage = Stage::new(Policy {
