@@ -27,32 +27,24 @@ use crate::{
 /// Where Kubernetes mounts what a process needs to reach the API server.
 const SERVICE_ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
+/// In the end, the own Lease is neither in the namespace of the release nor in one that the controller watches.
 #[tokio::test]
-async fn controller_of_the_chart_becomes_ready_and_stops_when_asked() {
-    becomes_ready_and_stops(&[]).await;
-}
-
-#[tokio::test]
-async fn controller_of_other_namespaces_than_its_own_becomes_ready_and_stops_when_asked() {
-    becomes_ready_and_stops(&[r#"watchNamespaces=["default"]"#]).await;
-}
-
-/// The own Lease is neither in the namespace of the release nor in one that the controller watches.
-#[tokio::test]
-async fn controller_with_its_own_lease_in_another_namespace_becomes_ready_and_stops_when_asked() {
-    let others = [r#"watchNamespaces=["default"]"#, r#"leaderElection.namespace="kube-public""#];
-    let plane = becomes_ready_and_stops(&others).await;
+async fn controller_of_the_chart_becomes_ready_and_stops_when_asked_whatever_its_namespaces() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let (watched, own_lease) = (r#"watchNamespaces=["default"]"#, r#"leaderElection.namespace="kube-public""#);
+    let namespace = plane.create_namespace("hustings").await.unwrap();
+    let release = Release::new(&plane, &namespace, "hustings");
+    for (name, values) in [("own", &[][..]), ("other", &[watched]), ("third", &[watched, own_lease])] {
+        becomes_ready_and_stops(release, name, values).await;
+    }
     let lease = Api::<Lease>::namespaced(plane.admin(), "kube-public").get("hustings-controller").await.unwrap();
     assert_eq!(lease.spec.unwrap().lease_transitions, Some(1));
 }
 
-async fn becomes_ready_and_stops(values: &[&str]) -> ControlPlane {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let namespace = plane.create_namespace("hustings").await.unwrap();
-    let release = Release::new(&plane, &namespace, "hustings");
+async fn becomes_ready_and_stops(release: Release<'_>, name: &str, values: &[&str]) {
     release.apply(&[values, &[r#"log.level="debug""#]].concat()).await;
 
-    let pod = Pod::start(release, "hustings-0", &[]).await;
+    let pod = Pod::start(release, name, &[]).await;
     until("the controller listens", || pod.log(), async || (pod.admin_address().is_some()).then_some(())).await;
     until(
         "the controller is alive",
@@ -67,8 +59,6 @@ async fn becomes_ready_and_stops(values: &[&str]) -> ControlPlane {
     )
     .await;
     assert!(pod.process.stop().await.unwrap().success(), "{}", pod.log());
-    drop(pod);
-    plane
 }
 
 /// One Pod of a release. Dropping this value kills it.

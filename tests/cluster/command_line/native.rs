@@ -17,7 +17,7 @@ use crate::controller::support::install_crd;
 use crate::replica::{hustings, until};
 
 #[tokio::test]
-async fn status_explains_the_candidates_of_kubernetes_own_components() {
+async fn status_explains_the_candidates_of_kubernetes_own_components_and_a_watch_shows_changes() {
     let plane = ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
     install_crd(&plane.admin()).await;
     let admin = plane.kubeconfig();
@@ -72,13 +72,11 @@ Lease kube-controller-manager in namespace kube-system: held
     assert!(warning.contains("you may not list leasecandidates.coordination.k8s.io"), "{}", said(&output));
     let output = status(&may_not_list, &[]);
     assert!(output.stderr.is_empty(), "no holder is unexplained: {}", said(&output));
+
+    watch_shows_a_change(&plane).await;
 }
 
-#[tokio::test]
-async fn watch_shows_a_change_of_native_candidates() {
-    let plane = ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
-    install_crd(&plane.admin()).await;
-    create_election(&plane).await;
+async fn watch_shows_a_change(plane: &ControlPlane) {
     let watch = command(&plane.kubeconfig(), &["kube-controller-manager", "--watch", "--output=json"]);
     let process = plane.spawn("watch", watch).unwrap();
     let log = || std::fs::read_to_string(process.log()).unwrap();

@@ -6,10 +6,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use hustings_client::api::{NativeVersion, ReadLease, ReadNativeCandidate, names};
-use hustings_controlplane::{Builder, ControlPlane, NativeElection, Tool};
+use hustings_controlplane::{Builder, ControlPlane, NativeElection, Shared, Tool};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, Resource as _};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use crate::controller::native_peer::NativePeer;
 use crate::controller::peer::Peer;
@@ -19,13 +20,22 @@ use crate::replica::Replica;
 const LEASE: &str = "web";
 const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
 
-impl World<Box<ControlPlane>> {
-    /// A namespace of a control plane of its own, which elects no native candidates.
-    async fn with_native(name: &str) -> Self {
-        Self::with_native_election(name, NativeElection::Served).await
+impl World {
+    /// A namespace of a control plane that several tests share. It serves native candidates, and elects none.
+    pub(super) async fn with_native(name: &str) -> Self {
+        static SERVED: OnceCell<ControlPlane> = OnceCell::const_new();
+        let start = async || ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
+        let plane = Shared::new(SERVED.get_or_init(start).await);
+        let client = plane.admin();
+        install_crd(&client).await;
+        let namespace = plane.create_namespace(name).await.unwrap();
+        Self { plane, client, namespace }
     }
+}
 
-    pub(super) async fn with_native_election(name: &str, native_election: NativeElection) -> Self {
+impl World<Box<ControlPlane>> {
+    /// A namespace of a control plane of its own.
+    async fn with_native_election(name: &str, native_election: NativeElection) -> Self {
         Self::with_plane(name, ControlPlane::builder().native_election(native_election)).await
     }
 
@@ -197,7 +207,7 @@ async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_i
 
 #[tokio::test]
 async fn a_native_holder_stays_while_its_api_is_not_served_and_other_elections_go_on() {
-    let world = World::with_native("native-gone").await;
+    let world = World::with_native_election("native-gone", NativeElection::Served).await;
     let controller = world.controller_with(&["--native"]).await.ready().await;
     // A restart of the API server must not cost the term.
     let flags = ["--binary-version=1.36.0", "--lease-duration=60s", "--renew-deadline=50s"];

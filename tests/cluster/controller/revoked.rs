@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use hustings_controlplane::{ControlPlane, NativeElection};
+use hustings_controlplane::ControlPlane;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -164,7 +164,7 @@ async fn without_the_right_to_ping_no_candidate_is_elected_and_with_it_the_elect
 
 #[tokio::test]
 async fn without_rights_on_native_candidates_the_others_are_elected_and_with_them_the_native_ones() {
-    let world = World::with_native_election("revoked-native", NativeElection::Served).await;
+    let world = World::with_native("revoked-native").await;
     let only = controller_with(&world, "only", &["--native"]).await;
     only.leads().await;
     only.reports("on leasecandidates of coordination.k8s.io").await;

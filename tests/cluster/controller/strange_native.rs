@@ -1,6 +1,5 @@
 //! Native candidates that a real API server accepts and no component writes, before an election of client-go.
 
-use hustings_controlplane::{ControlPlane, NativeElection};
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
@@ -8,9 +7,7 @@ use super::support::World;
 
 const LEASE: &str = "web";
 
-type Native = World<Box<ControlPlane>>;
-
-impl Native {
+impl World {
     /// Creates a native candidate, and returns the status code of the answer.
     async fn create_native(&self, name: &str, spec: Value) -> u16 {
         let candidate = json!({ "apiVersion": "coordination.k8s.io/v1beta1", "kind": "LeaseCandidate",
@@ -26,7 +23,7 @@ impl Native {
 
 #[tokio::test]
 async fn strange_native_candidates_stop_no_election_of_client_go() {
-    let world = Native::with_native_election("strange-native", NativeElection::Served).await;
+    let world = World::with_native("strange-native").await;
     let (far, old) = ("9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00.000000Z");
     // All of them outrank the process of client-go.
     let spec = |lease: &str, ping: Option<&str>, renew: Option<&str>| {

@@ -3,19 +3,16 @@
 
 mod cases;
 
-use hustings_controlplane::{ControlPlane, NativeElection};
-
+use hustings_controlplane::ControlPlane;
 use serde_json::json;
 
 use super::revoked::{native_controller, withhold};
 use super::stand_in::standing_in;
 use super::support::{Controller, World, eventually};
 
-type Native = World<Box<ControlPlane>>;
-
 const OTHER_STRATEGY: &str = "foo.com/bar";
 
-impl Native {
+impl World {
     /// Another namespace of the same control plane.
     async fn beside(&self, name: &str) -> World<&ControlPlane> {
         let namespace = self.plane.create_namespace(name).await.unwrap();
@@ -39,7 +36,7 @@ impl Native {
 
 #[tokio::test]
 async fn the_integration_cases_of_the_built_in_controller_end_alike_without_it() {
-    let world = Native::with_native_election("upstream", NativeElection::Served).await;
+    let world = World::with_native("upstream").await;
     let version = |binary, emulation| ["--binary-version", binary, "--emulation-version", emulation];
     // I3: all of them stand before the first election.
     let mut several = Vec::new();
@@ -88,7 +85,7 @@ async fn the_integration_cases_of_the_built_in_controller_end_alike_without_it()
 }
 
 /// Without the gate, nothing can ask a holder to hand over. A better candidate waits until the holder stops.
-async fn i5_without_the_gate(world: &Native, controller: &Controller) {
+async fn i5_without_the_gate(world: &World, controller: &Controller) {
     let worse = world.client_go_with("i5", "i5-bar1", &["--binary-version", "1.20.0"]).await;
     world.led_by("i5", "i5-bar1").await;
     let better = world.client_go_with("i5", "i5-bar2", &["--binary-version", "1.19.0"]).await;
@@ -110,7 +107,7 @@ async fn i5_without_the_gate(world: &Native, controller: &Controller) {
 }
 
 /// A dead candidate is deleted. Upstream also deletes one whose clock is an hour behind; here it leads.
-async fn i7(world: &Native) {
+async fn i7(world: &World) {
     let world = world.beside("upstream-cleanup").await;
     let _controller = world.controller_with(&["--native", "--candidate-validity=10s"]).await;
     let long_ago = "2020-01-01T00:00:00.000000Z";
@@ -128,7 +125,7 @@ async fn i7(world: &Native) {
 }
 
 /// If a controller may not write its own Lease, another takes over, and later the first takes over from that one.
-async fn i8(world: &Native) {
+async fn i8(world: &World) {
     let world = world.beside("upstream-transfer").await;
     let first = native_controller(&world, "first").await;
     first.leads().await;

@@ -149,10 +149,9 @@ impl Case {
     /// the candidates, which stay alive.
     async fn play(&self, world: &World, controller: &Controller) -> (Option<ReadLease>, Vec<Standing>) {
         let created = self.create_lease(world).await;
-        let mut standing = Vec::new();
-        for candidate in self.candidates {
-            standing.push(self.stand(world, standing.len() + 1, candidate).await);
-        }
+        // At once, so that the election knows all of them, even on a busy machine.
+        let candidates = self.candidates.iter().enumerate();
+        let mut standing = join_all(candidates.map(|(index, candidate)| self.stand(world, index + 1, candidate))).await;
         match self.then {
             Then::Nothing => {}
             Then::Answers => {
