@@ -59,11 +59,11 @@ pub(crate) use self::evidence::read_pod;
 use self::execute::Executor;
 use self::leading::{Electing, OwnCampaign};
 use self::namespaces::Namespaces;
-use self::native::NativeWatch;
 pub(crate) use self::native::{LEASE as NATIVE_ELECTOR, NAMESPACE as SYSTEM_NAMESPACE};
+use self::native::{NativeParts, NativeWatch};
 pub(crate) use self::permissions::{Missing, PermissionPurpose, Requirements, missing};
 use self::stores::Stores;
-use self::watch::Watch;
+use self::watch::{Watch, WatchContext};
 use self::watched::Scope;
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;
@@ -151,33 +151,47 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     if !config.watch_namespaces.is_empty() {
         tasks.spawn(namespaces.clone().watch(client.clone(), health.check("namespaces")));
     }
-    let (mut native_version, mut stores) = (None, Stores::default());
+    let watching = WatchContext {
+        sender,
+        health: health.clone(),
+        metrics: metrics.clone(),
+        namespaces: namespaces.clone(),
+        clock: Arc::clone(&clock),
+    };
+    let mut native_version = None;
+    let mut stores = Stores::default();
     for scope in &scopes {
-        let target = || (scope.clone(), sender.clone());
-        let reports = || (&health, metrics.clone(), namespaces.clone(), Arc::clone(&clock));
-        let leases = Watch::<ReadLease>::new(target(), reports(), None, StdRng::from_rng(&mut rng));
+        let leases = Watch::<ReadLease>::new(scope.clone(), &watching, None, StdRng::from_rng(&mut rng));
         stores.add_leases(scope, leases.store());
         tasks.spawn(leases.run(client.clone()));
         let crd = Some(crd.clone());
-        let candidates = Watch::<ReadCandidate>::new(target(), reports(), crd, StdRng::from_rng(&mut rng));
+        let candidates = Watch::<ReadCandidate>::new(scope.clone(), &watching, crd, StdRng::from_rng(&mut rng));
         stores.add_candidates(scope, candidates.store());
         tasks.spawn(candidates.run(client.clone()));
         if config.native != Native::Off {
-            let native = Watch::<ReadNativeCandidate>::new(target(), reports(), None, StdRng::from_rng(&mut rng));
+            let native = Watch::<ReadNativeCandidate>::new(scope.clone(), &watching, None, StdRng::from_rng(&mut rng));
             native_version.get_or_insert(native.served());
             stores.add_native(scope, native.store());
             tasks.spawn(native.run(client.clone()));
         }
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
-    let permissions = permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native, &config.evidence);
+    let permissions =
+        permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native, &config.election.evidence);
     let native = (config.native != Native::Off).then(|| {
         let group = own_lease.as_ref().map_or_else(|| identity.clone(), ToString::to_string);
         let controller = stand_in::Controller { group: group.into(), identity: identity.as_str().into() };
         let stands_in = config.native == Native::StandIn;
-        let clients = (client.clone(), writes.clone());
-        let reports = (health.check("native"), metrics.clone());
-        let watch = NativeWatch::new((controller, stands_in), leading.clone(), clients, Arc::clone(&clock), reports);
+        let watch = NativeWatch::new(NativeParts {
+            controller,
+            stands_in,
+            leading: leading.clone(),
+            reads: client.clone(),
+            writes: writes.clone(),
+            clock: Arc::clone(&clock),
+            check: health.check("native"),
+            metrics: metrics.clone(),
+        });
         let elects = watch.elects();
         tasks.spawn(watch.run());
         elects
@@ -193,10 +207,9 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
     let executor = Executor::new(store, client.clone(), Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, namespaces, executor.forbidden(), permitted));
-    let election = config.election();
     let page = page.map(|page| (identity, page));
     let parts = Parts {
-        config: election,
+        config: config.election.clone(),
         own_lease,
         clock,
         leading,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use hustings_core::election::NODE_LEASES;
+use hustings_core::election::{self, NODE_LEASES};
 
 use super::Mistakes;
 use super::parsers::{at_most, namespace_name, object_name, value, whole_seconds};
@@ -110,16 +110,20 @@ impl ControllerFlags {
         }
         let evidence =
             EvidenceConfig { pods: self.evidence_pods, nodes: self.evidence_nodes, ..EvidenceConfig::default() };
-        let (name, namespace) = (self.leader_elect_resource_name, self.leader_elect_resource_namespace);
+        let own_lease =
+            OwnLease { name: self.leader_elect_resource_name, namespace: self.leader_elect_resource_namespace, timing };
         Some(Config {
             watch_namespaces: self.watch_namespaces.0,
             admin_address: self.admin_address,
             ui: self.ui,
-            own_lease: self.leader_elect.then_some(OwnLease { name, namespace, timing }),
+            own_lease: self.leader_elect.then_some(own_lease),
             native,
-            evidence,
-            settling: self.settling,
-            candidate_validity: self.candidate_validity,
+            election: election::Config {
+                settling: self.settling,
+                validity: self.candidate_validity,
+                evidence,
+                ..election::Config::default()
+            },
             metrics_lease_limit: self.metrics_lease_limit,
         })
     }
@@ -172,7 +176,11 @@ mod tests {
             ("--evidence-pods --evidence-nodes", (Native::Off, true, true)),
         ] {
             let config = read(flags).unwrap();
-            assert_eq!((config.native, config.evidence.pods, config.evidence.nodes), expected, "{flags}");
+            assert_eq!(
+                (config.native, config.election.evidence.pods, config.election.evidence.nodes),
+                expected,
+                "{flags}"
+            );
         }
         assert_mistakes(
             &[

@@ -1,7 +1,6 @@
 //! The configuration of the controller, and everything outside the process that it uses.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hustings_client::WriteGate;
 use hustings_client::clock::Clock;
@@ -32,26 +31,10 @@ pub struct Config {
     pub own_lease: Option<OwnLease>,
     /// Whether this controller elects native candidates, those of `coordination.k8s.io`.
     pub native: Native,
-    /// Which evidence of a silent holder's death counts.
-    pub evidence: EvidenceConfig,
-    /// How long an election without a holder waits for further candidates after the first one has appeared.
-    pub settling: Duration,
-    /// How long a candidate without a live owner may stay silent before the controller pings it.
-    pub candidate_validity: Duration,
+    /// The configuration of each election.
+    pub election: election::Config,
     /// The most Leases that have their own series in the metrics.
     pub metrics_lease_limit: usize,
-}
-
-impl Config {
-    /// The configuration of each election.
-    pub(super) fn election(&self) -> election::Config {
-        election::Config {
-            settling: self.settling,
-            validity: self.candidate_validity,
-            evidence: self.evidence.clone(),
-            ..election::Config::default()
-        }
-    }
 }
 
 /// Whether a controller elects native candidates.
@@ -104,16 +87,18 @@ pub struct Surroundings {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::cli::testing::controller;
 
     #[test]
     fn each_flag_of_an_election_takes_effect() {
         let config = controller("--settling=3s --candidate-validity=7m --evidence-pods --evidence-nodes").unwrap();
-        let election::Config { settling, validity, evidence, .. } = config.election();
+        let election::Config { settling, validity, evidence, .. } = config.election;
         assert_eq!((settling, validity), (Duration::from_secs(3), Duration::from_mins(7)));
         assert!(evidence.pods && evidence.nodes);
-        let evidence = controller("--evidence-pods").unwrap().election().evidence;
+        let evidence = controller("--evidence-pods").unwrap().election.evidence;
         assert!(evidence.pods && !evidence.nodes, "a controller may read no Node");
     }
 }

@@ -60,10 +60,17 @@ impl Executor {
         publisher: EventPublisher,
         metrics: ControllerMetrics,
     ) -> Self {
-        let slots = Slots::new(CONCURRENT_REQUESTS);
-        let (reports, forbidden, keeps_native_fields) = (Arc::default(), Arc::default(), Arc::default());
-        let evidence = EvidenceReader::new(reads);
-        Self { store, evidence, clock, publisher, metrics, reports, forbidden, keeps_native_fields, slots }
+        Self {
+            store,
+            evidence: EvidenceReader::new(reads),
+            clock,
+            publisher,
+            metrics,
+            reports: Arc::default(),
+            forbidden: Arc::default(),
+            keeps_native_fields: Arc::default(),
+            slots: Slots::new(CONCURRENT_REQUESTS),
+        }
     }
 
     /// Returns the handle that is notified when the server denies a request because of a missing permission.
@@ -79,7 +86,9 @@ impl Executor {
         actions: Vec<Action>,
         current: Option<LeaseRecord>,
     ) -> Vec<Observation> {
-        let (executor, key, current) = (&self, &key, current.as_ref());
+        let executor = &self;
+        let key = &key;
+        let current = current.as_ref();
         let outcome = |(place, action)| async move {
             match action {
                 Action::WriteLease { write, event } => {

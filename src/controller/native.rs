@@ -41,6 +41,20 @@ pub(super) struct NativeWatch {
     reporter: ElectorReporter,
 }
 
+/// What a [`NativeWatch`] is made of.
+pub(super) struct NativeParts {
+    pub(super) controller: stand_in::Controller,
+    /// Whether it takes the place of Kubernetes' controller.
+    pub(super) stands_in: bool,
+    pub(super) leading: Electing,
+    pub(super) reads: Client,
+    /// Passes the write gate of the controllers' own Lease.
+    pub(super) writes: Client,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) check: Check,
+    pub(super) metrics: ControllerMetrics,
+}
+
 /// Reports in the log, the metrics and the check `native` which controller elects.
 struct ElectorReporter {
     check: Check,
@@ -59,19 +73,13 @@ struct LeaseFailure {
 }
 
 impl NativeWatch {
-    /// Reads through `client`. Writes through `writes`, which passes the write gate of the controllers' own Lease.
-    pub(super) fn new(
-        (controller, stands_in): (stand_in::Controller, bool),
-        leading: Electing,
-        (client, writes): (Client, Client),
-        clock: Arc<dyn Clock>,
-        (check, metrics): (Check, ControllerMetrics),
-    ) -> Self {
+    pub(super) fn new(parts: NativeParts) -> Self {
+        let NativeParts { controller, stands_in, leading, reads, writes, clock, check, metrics } = parts;
         Self {
             stand_in: StandIn::new(controller.clone(), stands_in),
             controller,
             leading,
-            reads: Api::namespaced(client, NAMESPACE),
+            reads: Api::namespaced(reads, NAMESPACE),
             writes: Api::namespaced(writes, NAMESPACE),
             reporter: ElectorReporter { check, metrics, reported: None, since: clock.wall(), outage: None },
             clock,

@@ -80,7 +80,12 @@ impl Requirements {
     pub(crate) fn of(config: &Config, own: &str) -> Self {
         let own_lease = config.own_lease.as_ref();
         let own_lease = own_lease.map(|lease| LeaseKey::new(lease.namespace.as_deref().unwrap_or(own), &lease.name));
-        Self::new(&Scope::all_of(&config.watch_namespaces), own_lease.as_ref(), config.native, &config.evidence)
+        Self::new(
+            &Scope::all_of(&config.watch_namespaces),
+            own_lease.as_ref(),
+            config.native,
+            &config.election.evidence,
+        )
     }
 
     /// The permissions for elections in `scopes` and for the controllers' own Lease, and those for native candidates

@@ -51,6 +51,16 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The failure of a discovery that takes longer.
 const NO_DISCOVERY: &str = "no answer to the discovery within 5 s";
 
+/// What all watches of a controller share.
+pub(super) struct WatchContext {
+    /// Receives their events.
+    pub(super) sender: mpsc::Sender<WatchEvent>,
+    pub(super) health: Health,
+    pub(super) metrics: ControllerMetrics,
+    pub(super) namespaces: Namespaces,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
 /// The watch of one kind in one scope.
 pub(super) struct Watch<K: WatchedKind> {
     sender: mpsc::Sender<WatchEvent>,
@@ -61,15 +71,11 @@ pub(super) struct Watch<K: WatchedKind> {
 }
 
 impl<K: WatchedKind> Watch<K> {
-    /// Creates a watch that sends its events to `sender` and reports its state to `health` and `metrics`.
-    pub(super) fn new(
-        (scope, sender): (Scope, mpsc::Sender<WatchEvent>),
-        (health, metrics, namespaces, clock): (&Health, ControllerMetrics, Namespaces, Arc<dyn Clock>),
-        crd: Option<Check>,
-        rng: StdRng,
-    ) -> Self {
-        let listed = health.check(scope.check(K::RESOURCE.as_str()));
-        let reporter = WatchReporter::new(scope, (listed, crd), metrics, (namespaces, clock));
+    /// Creates the watch of a scope. `crd` is the check of the kind, if it may be missing.
+    pub(super) fn new(scope: Scope, context: &WatchContext, crd: Option<Check>, rng: StdRng) -> Self {
+        let sender = context.sender.clone();
+        let listed = context.health.check(scope.check(K::RESOURCE.as_str()));
+        let reporter = WatchReporter::new(scope, listed, crd, context);
         Self { sender, served: watch::channel(None).0, rng, writer: Writer::default(), reporter }
     }
 

@@ -136,24 +136,24 @@ impl Collector for Metrics {
 
         let to = &mut encoder;
         let help = "Whether this process holds the Lease (1)";
-        each(&elections, to, ("hustings_lease_held", None, help), |election| gauge(election.is_held()))?;
+        each(&elections, to, "hustings_lease_held", None, help, |election| gauge(election.is_held()))?;
         let help =
             "Whether the time range of this process continues after its end because no other holder is known (1)";
-        each(&elections, to, ("hustings_lease_failing_open", None, help), |election| {
+        each(&elections, to, "hustings_lease_failing_open", None, help, |election| {
             gauge(election.electors.iter().any(Leadership::failing_open))
         })?;
         let help = "How long this process can lead without another renewal";
-        each(&elections, to, ("hustings_lease_validity", Some(&Unit::Seconds), help), |election| {
+        each(&elections, to, "hustings_lease_validity", Some(&Unit::Seconds), help, |election| {
             ConstGauge::new(election.validity().as_secs_f64())
         })?;
         let help = "Terms that have begun";
-        each(&elections, to, ("hustings_lease_terms", None, help), |election| election.instruments.terms.clone())?;
+        each(&elections, to, "hustings_lease_terms", None, help, |election| election.instruments.terms.clone())?;
         let help = "How long a renewal took, whether or not it succeeded";
-        each(&elections, to, ("hustings_lease_renewal", Some(&Unit::Seconds), help), |election| {
+        each(&elections, to, "hustings_lease_renewal", Some(&Unit::Seconds), help, |election| {
             election.instruments.renewals.clone()
         })?;
         let help = "Renewals that did not succeed";
-        each(&elections, to, ("hustings_lease_renewal_failures", None, help), |election| {
+        each(&elections, to, "hustings_lease_renewal_failures", None, help, |election| {
             election.instruments.failed_renewals.clone()
         })
     }
@@ -163,7 +163,9 @@ impl Collector for Metrics {
 fn each<M: EncodeMetric>(
     elections: &BTreeMap<String, LeaseSeries>,
     encoder: &mut DescriptorEncoder<'_>,
-    (name, unit, help): (&str, Option<&Unit>, &str),
+    name: &str,
+    unit: Option<&Unit>,
+    help: &str,
     metric: impl Fn(&LeaseSeries) -> M,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, unit, metric(&LeaseSeries::new()).metric_type())?;

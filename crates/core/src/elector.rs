@@ -136,8 +136,7 @@ impl Elector {
                 }
                 let free_from = self.lease.view().free_from_with(records.iter().flatten());
                 let lease = self.lease.view().record();
-                let news =
-                    self.fallback.observe_list(now, attempt, (records.as_deref(), lease), free_from, &self.config);
+                let news = self.fallback.observe_list(now, attempt, records.as_deref(), lease, free_from, &self.config);
                 self.note(news);
                 if let Some(candidate) = &mut self.candidate
                     && self.fallback.must_list_again()

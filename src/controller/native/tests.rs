@@ -110,13 +110,16 @@ fn start_with(leading: Electing) -> (Shared, watch::Receiver<bool>, Health, Cont
     }));
     let controller = stand_in::Controller { group: "n/own".into(), identity: "hustings-1".into() };
     let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
-    let watch = NativeWatch::new(
-        (controller, true),
+    let watch = NativeWatch::new(NativeParts {
+        controller,
+        stands_in: true,
         leading,
-        (client(&server, false), client(&server, true)),
-        TokioClock::shared(),
-        (health.check("native"), metrics.clone()),
-    );
+        reads: client(&server, false),
+        writes: client(&server, true),
+        clock: TokioClock::shared(),
+        check: health.check("native"),
+        metrics: metrics.clone(),
+    });
     let elects = watch.elects();
     tokio::spawn(watch.run());
     let renewing = Arc::clone(&server);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hustings_client::clock::Clock;
 use kube::runtime::watcher;
 
+use super::WatchContext;
 use crate::controller::namespaces::{Listing, Namespaces};
 use crate::controller::outage::{Outage, OutageStage, is_refusal};
 use crate::controller::watched::{Scope, WatchEvent, WatchedKind};
@@ -41,15 +42,20 @@ struct WatchFailure {
 }
 
 impl WatchReporter {
-    /// Reports to these checks, metrics and clock.
-    pub(super) fn new(
-        scope: Scope,
-        (listed, crd): (Check, Option<Check>),
-        metrics: ControllerMetrics,
-        (namespaces, clock): (Namespaces, Arc<dyn Clock>),
-    ) -> Self {
-        let outage = Some(Outage::begin(&*clock));
-        Self { scope, metrics, listed, crd, namespaces, clock, was_listed: false, outage, failure: None, counted: 0 }
+    /// Reports to these checks, and to the metrics and the log.
+    pub(super) fn new(scope: Scope, listed: Check, crd: Option<Check>, context: &WatchContext) -> Self {
+        Self {
+            scope,
+            metrics: context.metrics.clone(),
+            listed,
+            crd,
+            namespaces: context.namespaces.clone(),
+            clock: Arc::clone(&context.clock),
+            was_listed: false,
+            outage: Some(Outage::begin(&*context.clock)),
+            failure: None,
+            counted: 0,
+        }
     }
 
     /// A list begins.

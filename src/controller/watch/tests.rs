@@ -45,12 +45,22 @@ fn status(code: u16) -> (u16, Value) {
     (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" }))
 }
 
+fn context(sender: mpsc::Sender<WatchEvent>, health: &Health, metrics: &ControllerMetrics) -> WatchContext {
+    WatchContext {
+        sender,
+        health: health.clone(),
+        metrics: metrics.clone(),
+        namespaces: Namespaces::new(&[]),
+        clock: TokioClock::shared(),
+    }
+}
+
 fn start(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, ControllerMetrics) {
     let (sender, events) = mpsc::channel(16);
     let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
-    let reports = (&health, metrics.clone(), Namespaces::new(&[]), TokioClock::shared());
+    let context = context(sender, &health, &metrics);
     let crd = Some(health.check("crd"));
-    let watch = Watch::<ReadCandidate>::new((Scope::Cluster, sender), reports, crd, StdRng::seed_from_u64(0));
+    let watch = Watch::<ReadCandidate>::new(Scope::Cluster, &context, crd, StdRng::seed_from_u64(0));
     tokio::spawn(watch.run(client));
     (events, health, metrics)
 }
@@ -172,8 +182,8 @@ type NativeWatchParts = (mpsc::Receiver<WatchEvent>, Health, Receiver<Option<Nat
 fn start_native_with_metrics(client: Client) -> NativeWatchParts {
     let (sender, events) = mpsc::channel(16);
     let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
-    let reports = (&health, metrics.clone(), Namespaces::new(&[]), TokioClock::shared());
-    let watch = Watch::<ReadNativeCandidate>::new((Scope::Cluster, sender), reports, None, StdRng::seed_from_u64(0));
+    let context = context(sender, &health, &metrics);
+    let watch = Watch::<ReadNativeCandidate>::new(Scope::Cluster, &context, None, StdRng::seed_from_u64(0));
     let served = watch.served();
     tokio::spawn(watch.run(client));
     (events, health, served, metrics)

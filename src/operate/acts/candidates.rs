@@ -200,7 +200,7 @@ async fn of_lease(
         reports.push(report);
     }
     if let (true, Some(report)) = (config.dry_run, reports.last_mut()) {
-        report.forecast = predict(cluster, lease, &candidates, (exclusion, asked_by), wall).await?;
+        report.forecast = predict(cluster, lease, &candidates, exclusion, asked_by, wall).await?;
     }
     let candidates = candidates.into_iter().map(|candidate| candidate.record.name).collect();
     Ok(WrittenAct { cluster: cluster.clone(), lease: lease.to_owned(), candidates, sent })
@@ -243,7 +243,8 @@ async fn predict(
     cluster: &Cluster,
     lease: &str,
     changed: &[ReadCandidate],
-    (exclusion, asked_by): (Option<&Exclusion>, Option<&str>),
+    exclusion: Option<&Exclusion>,
+    asked_by: Option<&str>,
     wall: WireTime,
 ) -> anyhow::Result<Vec<String>> {
     let mut scene = ActScene::read(cluster, lease).await?;
@@ -323,7 +324,9 @@ async fn patch_candidate(
     name: &str,
     patch: &Patch<serde_json::Value>,
 ) -> Result<(), Error> {
-    let (client, namespace, params) = (cluster.leases.clone(), &cluster.namespace, PatchParams::default());
+    let client = cluster.leases.clone();
+    let namespace = &cluster.namespace;
+    let params = PatchParams::default();
     match kind {
         CandidateKind::Hustings => {
             let api: Api<ReadCandidate> = Api::namespaced(client, namespace);

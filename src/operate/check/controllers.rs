@@ -162,7 +162,7 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
         });
     }
     // The flag for nodes needs the one for Pods.
-    if config.evidence.pods {
+    if config.election.evidence.pods {
         findings.push(finding("evidence", "evidence", PermissionPurpose::Evidence));
     }
     findings

@@ -231,7 +231,7 @@ async fn installed(cluster: &Cluster, found: Installation) -> ControllerInstalla
     let flags = found.config.ok().map(|config| LeaseElectionFlags {
         elects_here: config.watch_namespaces.is_empty() || config.watch_namespaces.contains(&cluster.namespace),
         elects_native: config.native != Native::Off,
-        evidence: config.evidence.pods,
+        evidence: config.election.evidence.pods,
     });
     let place = format!("Deployment {} in namespace {}", found.name, found.namespace);
     ControllerInstallation { place, available: Some((found.available, found.replicas)), leader, flags }

@@ -51,8 +51,8 @@ impl<'a> Situation<'a> {
         let row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new(), scene.now));
         let records = scene.candidates.iter().map(|candidate| &candidate.record);
         let election = status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
-        let (leadership, hold, present) = (HolderKind::None, None, Forecast::default());
-        let mut situation = Self { scene, row, election, leadership, hold, present };
+        let mut situation =
+            Self { scene, row, election, leadership: HolderKind::None, hold: None, present: Forecast::default() };
         situation.leadership = situation.leadership();
         situation.present = situation.forecast(forecast::HolderForecast::Lives);
         situation.hold = situation.hold();

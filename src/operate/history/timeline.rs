@@ -42,7 +42,7 @@ pub(super) fn render(terms: &[TermRow], now: WireTime, width: usize, styles: Sty
     if width < NARROWEST {
         return String::new();
     }
-    let bar: String = (0..width).map(|column| cell(&bars, start, now, (column, width))).collect();
+    let bar: String = (0..width).map(|column| cell(&bars, start, now, column, width)).collect();
     let legend: Vec<String> = holders
         .iter()
         .enumerate()
@@ -55,7 +55,7 @@ pub(super) fn render(terms: &[TermRow], now: WireTime, width: usize, styles: Sty
 
 /// One column of the bar: its newest holder, or a gap if it has none. A gap of at least a second always marks the
 /// column in which it ends, so that every bar shows it.
-fn cell(bars: &[Bar], start: WireTime, end: WireTime, (column, width): (usize, usize)) -> char {
+fn cell(bars: &[Bar], start: WireTime, end: WireTime, column: usize, width: usize) -> char {
     let (from, to) = (instant(start, end, column, width), instant(start, end, column + 1, width));
     let ends_gap = bars.iter().filter(|bar| (from..to).contains(&bar.since)).any(|bar| {
         let before = bars.iter().filter(|other| other.since < bar.since).map(|other| other.until).max();

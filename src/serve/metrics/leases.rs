@@ -137,11 +137,13 @@ impl Table {
     fn encode<M: EncodeMetric>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        (name, unit, help): (&str, Option<Unit>, &str),
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
         metric: impl Fn(&Figures) -> M,
     ) -> fmt::Result {
         let type_ = metric(&Figures::default()).metric_type();
-        let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), type_)?;
+        let mut family = encoder.encode_descriptor(name, help, unit, type_)?;
         for (labels, figures) in self.series() {
             metric(figures).encode(family.encode_family(&labels)?)?;
         }
@@ -154,18 +156,17 @@ impl Collector for LeaseMetrics {
         let table = self.table();
         let encoder = &mut encoder;
         let help = "Whether the Lease has a live holder (1) or not (0)";
-        table.encode(encoder, ("election_held", None, help), |figures| ConstGauge::new(figures.held))?;
+        table.encode(encoder, "election_held", None, help, |figures| ConstGauge::new(figures.held))?;
         let help = "Candidates of the Lease";
-        table.encode(encoder, ("election_candidates", None, help), |figures| ConstGauge::new(figures.candidates))?;
+        table.encode(encoder, "election_candidates", None, help, |figures| ConstGauge::new(figures.candidates))?;
         let help = "Grants, hand-overs and claims of the Lease: its spec.leaseTransitions";
-        table
-            .encode(encoder, ("election_transitions", None, help), |figures| ConstCounter::new(figures.transitions))?;
+        table.encode(encoder, "election_transitions", None, help, |figures| ConstCounter::new(figures.transitions))?;
         let help = "How long the Lease has had no holder although it should have one; 0 while it is held";
-        table.encode(encoder, ("election_unheld", Some(Unit::Seconds), help), |figures| {
+        table.encode(encoder, "election_unheld", Some(&Unit::Seconds), help, |figures| {
             ConstGauge::new(figures.unheld.as_secs_f64())
         })?;
         let help = "How long ago the holder of the Lease was asked to hand over; 0 while it is not asked";
-        table.encode(encoder, ("election_preferred", Some(Unit::Seconds), help), |figures| {
+        table.encode(encoder, "election_preferred", Some(&Unit::Seconds), help, |figures| {
             ConstGauge::new(figures.preferred.as_secs_f64())
         })?;
         let help = "Leases beyond --metrics-lease-limit, which share the series with lease=\"_other\"";

@@ -196,9 +196,10 @@ impl CommandTerm<'_> {
     fn let_go(&self, command: WaitingCommand, target: SignalTarget) {
         // The process may have been killed meanwhile; its end follows.
         let started = command.let_go();
-        let (pid, term, token) = (target.pid().as_raw_nonzero(), self.term.number, self.term.token);
+        let pid = target.pid().as_raw_nonzero();
+        let term = self.term.number;
         match started {
-            Ok(()) => tracing::info!(pid, term, token, "started the command"),
+            Ok(()) => tracing::info!(pid, term, token = self.term.token, "started the command"),
             Err(error) => tracing::warn!(pid, term, %error, "the command ended before it was started"),
         }
     }

@@ -100,6 +100,9 @@ async fn a_stop_ends_a_start_that_hangs_in_the_program() {
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert!(began.elapsed() < Duration::from_secs(10), "{arguments:?}");
         assert_eq!(status.success(), is_graceful, "{arguments:?}: {status} {said}");
+        if matches!(arguments[0], "controller" | "sidecar") {
+            assert!(said.lines().last().is_some_and(|line| line.contains("stopped")), "{arguments:?}: {said}");
+        }
         let program = *starts(&stage).last().unwrap();
         until("the program is gone", String::new, async || is_gone(program).then_some(())).await;
     }

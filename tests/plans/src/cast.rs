@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
+use hustings::controller::{Config, Native, OwnLease, Surroundings, elect};
 use hustings::serve::health::Health;
 use hustings::serve::http::ListenAddress;
 use hustings::serve::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::clock::SystemClock;
 use hustings_client::{Campaign, Durations, Elector, Leadership, Timing};
+use hustings_core::election;
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -188,10 +189,8 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         admin_address: ListenAddress::read("127.0.0.1:0").map_err(anyhow::Error::msg)?,
         ui: None,
         own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing }),
-        settling: Duration::from_secs(1),
-        candidate_validity: Duration::from_mins(30),
         native: Native::Off,
-        evidence: EvidenceConfig::default(),
+        election: election::Config::default(),
         metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };
     let (service, own) = (tap.clone(), namespace.to_owned());

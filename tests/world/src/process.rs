@@ -10,6 +10,7 @@ use hustings::serve::http::ListenAddress;
 use hustings::serve::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::clock::Clock;
 use hustings_client::{Campaign, Elector, FailOpen, Heartbeat, Leadership, Timing};
+use hustings_core::election;
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -113,10 +114,12 @@ impl ControllerProcess {
                 namespace: None,
                 timing: Timing::default(),
             }),
-            settling,
-            candidate_validity: Duration::from_mins(30),
             native: Native::Off,
-            evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },
+            election: election::Config {
+                settling,
+                evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },
+                ..election::Config::default()
+            },
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let gated = machine.client();

@@ -151,7 +151,9 @@ impl Driver {
             _ => {}
         }
         let request = action.request(&self.config, self.nomination.as_deref(), current)?;
-        let (store, asking, observers) = (Arc::clone(&self.store), Arc::clone(&self.asking), self.observers.clone());
+        let store = Arc::clone(&self.store);
+        let asking = Arc::clone(&self.asking);
+        let observers = self.observers.clone();
         Some(
             async move {
                 let sent = asking.clock.now();

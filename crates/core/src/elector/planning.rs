@@ -106,7 +106,7 @@ impl Elector {
             (WriteTask::Ask, Some(record)) => {
                 self.preference.observe_request(record, now.moment.after(self.config.timing.lease_duration()));
                 plan.note(Note::Asked { holder: record.holder.clone().unwrap_or_default() });
-                Some(ask((record, self.lease.view().history()), &self.config.identity))
+                Some(ask(record, self.lease.view().history(), &self.config.identity))
             }
         };
         let write = write.map(Box::new);

@@ -132,7 +132,7 @@ impl Author<'_> {
 }
 
 /// Asks the holder to hand over to `identity`. The write changes no field that counts as a sign of life.
-pub(super) fn ask((record, history): (&LeaseRecord, &History), identity: &str) -> LeaseWrite {
+pub(super) fn ask(record: &LeaseRecord, history: &History, identity: &str) -> LeaseWrite {
     LeaseWrite {
         preferred_holder: Set::To(identity.to_owned()),
         history: Set::To(record.history_with_request(history, Some(Cause::BetterCandidate))),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_request_by_a_replica_with_a_higher_key_records_its_cause() {
         let held = LeaseRecord { holder: Some("b".to_owned()), ..record() };
-        let asked = ask((&held, &NO_TERMS), "a").applied_to(&held, 9);
+        let asked = ask(&held, &NO_TERMS, "a").applied_to(&held, 9);
         assert_eq!(asked.running_term().unwrap().request, Some(Cause::BetterCandidate));
     }
 

@@ -81,7 +81,9 @@ impl Asking {
     }
 
     fn log(&self, request: &Request, failure: &Failure) {
-        let (namespace, name, (verb, resource)) = (&self.namespace, request.object_name(), purpose(request));
+        let namespace = &self.namespace;
+        let name = request.object_name();
+        let (verb, resource) = purpose(request);
         let is_due = |kind: &FailureClass| {
             *kind == FailureClass::FailedRenewal || self.failures.is_due((verb, resource), *kind, self.clock.now())
         };

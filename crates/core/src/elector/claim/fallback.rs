@@ -159,7 +159,8 @@ impl Fallback {
         &mut self,
         now: Now,
         attempt: AttemptId,
-        (records, lease): (Option<&[CandidateRecord]>, Option<&LeaseRecord>),
+        records: Option<&[CandidateRecord]>,
+        lease: Option<&LeaseRecord>,
         free_from: Option<Moment>,
         config: &Config,
     ) -> Option<Note> {

@@ -1,7 +1,6 @@
 //! A controller with the model of the API server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
 use hustings::serve::health::Health;
@@ -9,6 +8,7 @@ use hustings::serve::http::ListenAddress;
 use hustings::serve::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
 use hustings_client::Timing;
 use hustings_client::clock::Clock;
+use hustings_core::election;
 use kube::Client;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -29,10 +29,8 @@ impl Controller {
             admin_address: ListenAddress::read("127.0.0.1:0").unwrap(),
             ui: None,
             own_lease: Some(own_lease),
-            settling: Duration::from_secs(1),
-            candidate_validity: Duration::from_mins(30),
             native: Native::Off,
-            evidence,
+            election: election::Config { evidence, ..election::Config::default() },
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let surroundings = Surroundings {
