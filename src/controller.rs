@@ -71,7 +71,7 @@ use crate::base::environment::variable;
 use crate::base::signals;
 use crate::serve::metrics::ControllerMetrics;
 use crate::serve::page::{Hosts, Page};
-use crate::serve::runtime::{Runtime, run_until_stopped};
+use crate::serve::runtime::{Runtime, has_stopped};
 
 /// The most watch events that may wait for the dispatcher. While the queue is full, the watches wait.
 const MAX_QUEUED_EVENTS: usize = 1024;
@@ -82,7 +82,11 @@ const MAX_QUEUED_EVENTS: usize = 1024;
 /// Fails if the cluster configuration cannot be loaded, the admin address is in use, the elector of the controllers' own
 /// Lease cannot start or dies, or another task dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
-    run_until_stopped(serve(access, config)).await
+    let ended = serve(access, config).await;
+    if has_stopped(&ended) {
+        tracing::info!("stopped");
+    }
+    ended
 }
 
 async fn serve(access: &Access, config: Config) -> anyhow::Result<()> {

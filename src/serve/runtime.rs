@@ -69,14 +69,7 @@ impl Runtime {
     }
 }
 
-/// Runs a process to its end, and logs its last line unless it failed. A stop while it connects is no failure.
-///
-/// # Errors
-/// Returns the error of the process.
-pub async fn run_until_stopped(process: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let ended = process.await;
-    if ended.as_ref().err().is_none_or(anyhow::Error::is::<Stopped>) {
-        tracing::info!("stopped");
-    }
-    ended
+/// Whether a process ended without a failure. A stop while it connects is none.
+pub fn has_stopped(ended: &anyhow::Result<()>) -> bool {
+    ended.as_ref().err().is_none_or(anyhow::Error::is::<Stopped>)
 }

@@ -34,7 +34,7 @@ use crate::base::access::Access;
 use crate::base::signals;
 use crate::serve::http::{ListenAddress, Socket};
 use crate::serve::metrics::{ReleaseMetrics, registry};
-use crate::serve::runtime::{Runtime, run_until_stopped};
+use crate::serve::runtime::{Runtime, has_stopped};
 use crate::stand::candidacy::Candidacy;
 
 /// The configuration of the sidecar.
@@ -74,7 +74,11 @@ pub enum Stands {
 /// Fails if an address is in use, the cluster configuration cannot be loaded, the pod cannot be labelled, or the
 /// elector dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
-    run_until_stopped(stand(access, config)).await
+    let ended = stand(access, config).await;
+    if has_stopped(&ended) {
+        tracing::info!("stopped");
+    }
+    ended
 }
 
 async fn stand(access: &Access, config: Config) -> anyhow::Result<()> {

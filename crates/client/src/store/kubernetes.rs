@@ -253,8 +253,14 @@ where
     status.code = head.status.as_u16();
     let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     if let Some(seconds) = retry_after {
-        let (name, group, kind, uid) = Default::default();
-        let none = StatusDetails { name, group, kind, uid, causes: Vec::new(), retry_after_seconds: 0 };
+        let none = StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds: 0,
+        };
         status.details.get_or_insert(none).retry_after_seconds = seconds;
     }
     Err(kube::Error::Api(status.boxed()))
