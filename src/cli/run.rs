@@ -92,30 +92,31 @@ pub struct GuardianFlags {
 impl RunFlags {
     /// The configuration; `None` after a mistake.
     pub fn read(self, log: ProcessLog, mistakes: &mut Mistakes) -> Option<Config> {
-        let Self {
-            candidacy,
-            stop_on,
-            stop_signal,
-            stop_grace,
-            lost_grace,
-            restart,
-            exit_on_loss,
-            admin_address,
-            command,
-        } = self;
-        let candidacy = candidacy.read(mistakes);
-        let mut command = command.into_iter();
+        let candidacy = self.candidacy.read(mistakes);
+        let mut command = self.command.into_iter();
         let program = command.next().filter(|program| !program.is_empty());
         if program.is_none() {
             mistakes.add("COMMAND", "is empty: name a program after `--`");
         }
         let mut candidacy = candidacy?;
-        let lost_grace = read_lost_grace(lost_grace, &candidacy.timing, mistakes)?;
-        let longest_stop = stop_grace.saturating_add(KILL_ALLOWANCE);
+        let lost_grace = read_lost_grace(self.lost_grace, &candidacy.timing, mistakes)?;
+        let longest_stop = self.stop_grace.saturating_add(KILL_ALLOWANCE);
         candidacy.timing = valid("", Durations { stop_grace: longest_stop, ..candidacy.timing.into() }, mistakes)?;
-        let command =
-            CommandConfig { program: program?, arguments: command.collect(), stop_signal, stop_grace, lost_grace };
-        Some(Config { candidacy, command, stop_on, restart, exit_on_loss, admin_address, log })
+        Some(Config {
+            candidacy,
+            command: CommandConfig {
+                program: program?,
+                arguments: command.collect(),
+                stop_signal: self.stop_signal,
+                stop_grace: self.stop_grace,
+                lost_grace,
+            },
+            stop_on: self.stop_on,
+            restart: self.restart,
+            exit_on_loss: self.exit_on_loss,
+            admin_address: self.admin_address,
+            log,
+        })
     }
 }
 

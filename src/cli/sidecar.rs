@@ -60,17 +60,12 @@ pub struct SidecarFlags {
 impl SidecarFlags {
     /// The configuration; `None` after a mistake.
     pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
-        let Self { candidacy, listen, socket, while_connected, admin_address, pod_label, handover_delay, fail_open } =
-            self;
-        let candidacy = candidacy.read(mistakes);
-        let pod_label = match pod_label.map(|label| Ok((label, pod(variable)?))).transpose() {
-            Ok(pod_label) => Some(pod_label),
-            Err::<_, String>(reason) => {
-                mistakes.add("--pod-label", reason);
-                None
-            }
-        };
-        let stands = match (while_connected, handover_delay) {
+        let candidacy = self.candidacy.read(mistakes);
+        let pod = self
+            .pod_label
+            .as_ref()
+            .and_then(|_| pod(variable).map_err(|reason| mistakes.add("--pod-label", reason)).ok());
+        let stands = match (self.while_connected, self.handover_delay) {
             (false, handover_delay) => Stands::Always { handover_delay },
             (true, Duration::ZERO) => Stands::WhileConnected,
             (true, _) => {
@@ -80,8 +75,15 @@ impl SidecarFlags {
                 return None;
             }
         };
-        let (candidacy, pod_label) = (candidacy?, pod_label?);
-        Some(Config { candidacy, listen, socket, admin_address, pod_label, stands, fail_open })
+        Some(Config {
+            candidacy: candidacy?,
+            listen: self.listen,
+            socket: self.socket,
+            admin_address: self.admin_address,
+            pod_label: self.pod_label.zip(pod),
+            stands,
+            fail_open: self.fail_open,
+        })
     }
 }
 
