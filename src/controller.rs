@@ -1,9 +1,10 @@
 //! The controller watches Leases and LeaseCandidates, and carries out the decisions of their elections.
 //!
 //! ```text
-//! watch -> dispatcher -> elected_lease (one election each) -> execute -> API server
-//!             ^  queue: which Lease is next                      |
-//!             +------------------ outcomes ----------------------+
+//! watch -> dispatcher (one election for each Lease) -> execute -> API server
+//!             ^  queue: which Lease is next               |
+//!             +--------------- outcomes ------------------+
+//!             `-> reporting: metrics, events, log, page
 //! ```
 //!
 //! Two rules must hold:
@@ -15,18 +16,19 @@
 mod config;
 mod dispatcher;
 mod display;
-mod elected_lease;
 mod events;
 mod evidence;
 mod execute;
 mod failure;
 mod key;
 mod leading;
+mod measurements;
 mod namespaces;
 mod native;
 mod outage;
 mod permissions;
 mod queue;
+mod reporting;
 mod slots;
 mod status;
 mod statuses;
@@ -62,6 +64,7 @@ use self::namespaces::Namespaces;
 pub(crate) use self::native::{LEASE as NATIVE_ELECTOR, NAMESPACE as SYSTEM_NAMESPACE};
 use self::native::{NativeParts, NativeWatch};
 pub(crate) use self::permissions::{Missing, PermissionPurpose, Requirements, missing};
+use self::reporting::Reporting;
 use self::stores::Stores;
 use self::watch::{Watch, WatchContext};
 use self::watched::Scope;
@@ -211,7 +214,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
     let executor = Executor::new(store, client.clone(), Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, namespaces, executor.forbidden(), permitted));
-    let page = page.map(|page| (identity, page));
+    let reporting = Reporting::new(publisher, metrics, &health, page.map(|page| (identity, page)));
     let parts = Parts {
         config: config.election.clone(),
         own_lease,
@@ -220,10 +223,8 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         native,
         stores,
         executor,
-        publisher,
-        metrics,
+        reporting,
         health,
-        page,
     };
     let dispatcher = Box::pin(Dispatcher::new(parts, &scopes).run(events, stop));
     let elections = async {

@@ -8,41 +8,34 @@
 //! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write
 //!   statuses. The loop therefore never waits for the API server, and no Lease waits for another.
 
-mod measure;
-mod publication;
-mod publish;
 mod scopes;
-mod second_controller;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::OptionFuture;
 use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::clock::Clock;
-use hustings_core::election::{self, NODE_LEASES, Observation, Source};
-use hustings_core::model::{Moment, Now};
+use hustings_core::election::{self, Action, Election, NODE_LEASES, Observation, Report, Source};
+use hustings_core::model::{CandidateKind, Moment, Now, Observed};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use self::publication::Publication;
 use self::scopes::Scopes;
-use self::second_controller::SecondController;
-use super::elected_lease::{Change, ElectedLease, LeasePlan};
-use super::events::EventPublisher;
 use super::execute::Executor;
 use super::key::{LeaseKey, MemberKey};
 use super::leading::Electing;
 use super::queue::Queue;
+use super::reporting::{Elections, PagePublisher, Reporting, Shown};
+use super::status::StatusWrite;
 use super::statuses::Statuses;
 use super::stores::Stores;
 use super::watched::{Scope, WatchEvent, WatchedCandidate};
-use crate::serve::health::{Check, Health};
-use crate::serve::metrics::ControllerMetrics;
-use crate::serve::page::Page;
+use crate::serve::health::Health;
+use crate::serve::metrics::count;
 
 /// The shortest pause before the next decision about a Lease. It prevents a busy loop when a deadline has passed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -67,21 +60,16 @@ pub(super) struct Parts {
     pub(super) stores: Stores,
     /// Carries out decisions.
     pub(super) executor: Executor,
-    /// Publishes events.
-    pub(super) publisher: EventPublisher,
-    /// The controller's metrics.
-    pub(super) metrics: ControllerMetrics,
+    /// Publishes and counts what the elections find.
+    pub(super) reporting: Reporting,
     /// Receives the heartbeats.
     pub(super) health: Health,
-    /// The name of this controller and its page, if it has one.
-    pub(super) page: Option<(String, Page)>,
 }
 
 /// Owns every election, and decides which one is next.
 pub(super) struct Dispatcher {
     parts: Parts,
-    /// Each Lease is boxed, since the nodes of a B-tree reserve space for more values than they hold.
-    leases: BTreeMap<LeaseKey, Box<ElectedLease>>,
+    elections: Elections,
     /// The Lease for which each candidate stands.
     stands_for: HashMap<MemberKey, LeaseKey>,
     /// The candidates whose `leaseName` is invalid, with that name and their UIDs.
@@ -92,32 +80,24 @@ pub(super) struct Dispatcher {
     statuses: Statuses,
     tasks: HashMap<Id, LeaseKey>,
     leads: bool,
-    /// Warns of writes that succeed without effect. It always passes, so that one Lease cannot make the process
-    /// unready.
-    writes: Check,
-    /// Warns of a second controller.
-    second: SecondController,
-    publication: Option<Publication>,
 }
 
 impl Parts {
     /// Whether this controller elects for this Lease while it leads.
-    fn elects(&self, lease: &ElectedLease) -> bool {
-        !lease.has_native_candidates() || self.native.as_ref().is_none_or(|elects| *elects.borrow())
+    fn elects(&self, election: &Election) -> bool {
+        let may_elect_native = self.native.as_ref().is_none_or(|elects| *elects.borrow());
+        may_elect_native || election.candidates().all(|candidate| candidate.kind != CandidateKind::Native)
     }
 }
 
 impl Dispatcher {
     /// Creates a dispatcher that has not observed anything in `scopes`.
-    pub(super) fn new(mut parts: Parts, scopes: &[Scope]) -> Self {
+    pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
         let scopes = Scopes::new(scopes, parts.native.is_some());
         Self {
             statuses: Statuses::new(parts.executor.clone()),
-            writes: parts.health.check("writes"),
-            second: SecondController::new(&parts.health),
-            publication: parts.page.take().map(Publication::new),
             parts,
-            leases: BTreeMap::new(),
+            elections: Elections::new(),
             stands_for: HashMap::new(),
             misnamed: HashMap::new(),
             scopes,
@@ -146,7 +126,9 @@ impl Dispatcher {
                     self.publish_controller();
                     self.forget_refused();
                 }
-                Some(()) = OptionFuture::from(self.publication.as_ref().map(Publication::due)) => self.publish(),
+                Some(()) = OptionFuture::from(self.parts.reporting.page.as_ref().map(PagePublisher::due)) => {
+                    self.publish();
+                }
                 leads = leading.changed(self.leads) => self.set_leading(leads),
                 Some(Ok(())) = OptionFuture::from(native.as_mut().map(watch::Receiver::changed)) => self.schedule_all(),
                 Some(finished) = self.in_flight.join_next_with_id() => self.finish_decision(finished),
@@ -159,15 +141,15 @@ impl Dispatcher {
 
     fn set_leading(&mut self, leads: bool) {
         self.leads = leads;
-        self.parts.metrics.leading.set(i64::from(leads));
+        self.parts.reporting.measurements.metrics.leading.set(i64::from(leads));
         tracing::info!(leads, "{}", if leads { "this controller elects" } else { "this controller stands by" });
         if leads {
             for (key, (lease, uid)) in &self.misnamed {
-                self.parts.publisher.rejected_lease_name(lease, &key.candidate, uid);
+                self.parts.reporting.publisher.rejected_lease_name(lease, &key.candidate, uid);
             }
             self.schedule_all();
         } else {
-            self.leases.values_mut().for_each(|lease| lease.stand_by());
+            self.parts.reporting.stand_by();
         }
         self.note_all();
     }
@@ -175,7 +157,7 @@ impl Dispatcher {
     fn handle(&mut self, event: WatchEvent) {
         match event {
             WatchEvent::Lease(key, lease) => {
-                self.observe_with(&key, |elected, now, metrics| elected.observe_lease(now, lease, metrics));
+                self.observe_with(&key, |election, now| election.observe_watched_lease(now, lease));
                 self.schedule(&key, Duration::ZERO);
             }
             WatchEvent::LeaseRemoved(key) => {
@@ -204,7 +186,7 @@ impl Dispatcher {
         // The API server validates the name for candidates of `hustings.io` only.
         if !is_dns_subdomain(lease.name()) {
             if self.leads {
-                self.parts.publisher.rejected_lease_name(&lease, &key.candidate, &record.uid);
+                self.parts.reporting.publisher.rejected_lease_name(&lease, &key.candidate, &record.uid);
             }
             self.misnamed.insert(key, (lease, record.uid.clone()));
             return;
@@ -213,87 +195,72 @@ impl Dispatcher {
             tracing::debug!(candidate = %key, lease = %lease, "ignored a candidate for a Lease that Hustings never elects");
             return;
         }
-        let now = self.parts.clock.both();
-        let elected = elected_lease(&mut self.leases, &self.parts.config, &lease, self.publication.is_some());
         // This key shares its strings with the other candidates of the Lease.
-        self.stands_for.insert(key, elected.key().clone());
-        elected.observe_candidate(now, candidate, self.leads.then_some(&self.parts.metrics));
-        self.note_change(&lease);
+        let lease = self.elections.get_key_value(&lease).map_or(lease, |(known, _)| known.clone());
+        self.stands_for.insert(key, lease.clone());
+        self.observe_with(&lease, |election, now| election.observe_watched_candidate(now, candidate.record));
         self.schedule(&lease, Duration::ZERO);
     }
 
     fn remove_candidate(&mut self, key: &MemberKey) {
         self.misnamed.remove(key);
         let Some(lease) = self.stands_for.remove(key) else { return };
-        let now = self.parts.clock.both();
-        if let Some(elected) = self.leases.get_mut(&lease) {
-            elected.remove_candidate(now, key.candidate.clone());
-            self.note_change(&lease);
+        if self.elections.contains_key(&lease) {
+            let candidate = key.candidate.clone();
+            self.observe(&lease, Observation::CandidateMissing { candidate, source: Source::Watch });
             self.schedule(&lease, Duration::ZERO);
         }
     }
 
     fn observe(&mut self, key: &LeaseKey, observation: Observation) {
-        self.observe_with(key, |elected, now, metrics| elected.observe(now, observation, metrics));
+        self.observe_with(key, |election, now| election.observe(now, observation));
     }
 
-    /// Lets a Lease observe something, and publishes the changes.
-    fn observe_with(
-        &mut self,
-        key: &LeaseKey,
-        observe: impl FnOnce(&mut ElectedLease, Now, Option<&ControllerMetrics>) -> Change,
-    ) {
+    /// Lets an election observe something, and reports what follows.
+    fn observe_with(&mut self, key: &LeaseKey, observe: impl FnOnce(&mut Election, Now) -> Report) {
         if self.is_out_of_bounds(key) {
             return;
         }
         let now = self.parts.clock.both();
-        let elected = elected_lease(&mut self.leases, &self.parts.config, key, self.publication.is_some());
-        let Change { began, handed_over } = observe(elected, now, self.leads.then_some(&self.parts.metrics));
-        if let Some((lease_uid, event)) = handed_over.filter(|_| self.leads) {
-            self.parts.publisher.publish(key, &lease_uid, &event);
-        }
-        if let Some(began) = began {
-            tracing::info!(lease = %key, holder = %began.holder, "a term began");
-            if self.leads {
-                self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);
-            }
-        }
-        self.note_change(key);
+        let new = || Box::new(Election::new(self.parts.config.clone(), key.namespace(), key.name()));
+        let election = self.elections.entry(key.clone()).or_insert_with(new);
+        let report = observe(election, now);
+        self.parts.reporting.observed(key, now, election, &report, self.leads);
     }
 
     /// Makes the next decision about a Lease, and starts to carry it out.
     fn decide(&mut self, key: LeaseKey) {
         let now = self.parts.clock.both();
-        let Some(lease) = self.leases.get_mut(&key).filter(|lease| !lease.is_over(now)) else {
+        let Some(election) = self.elections.get_mut(&key).filter(|election| !election.is_over(now)) else {
             self.queue.finish(&key);
             self.forget(&key);
             return;
         };
-        let is_ours = self.parts.elects(lease);
+        let is_ours = self.parts.elects(election);
         if !is_ours {
-            lease.stand_by();
+            self.parts.reporting.stand_by_for(&key);
         }
         let may_decide = self.leads && is_ours && self.scopes.is_listed(key.namespace());
-        let (plan, deadline) = if may_decide {
-            lease.decide(now, &self.parts.stores, &self.parts.metrics)
-        } else if lease.is_unknown() && !self.scopes.is_refused(key.namespace()) {
+        let (actions, deadline) = if may_decide {
+            let started = Instant::now();
+            let mut decision = election.decide(now);
+            self.parts.reporting.measurements.metrics.decision.observe(started.elapsed().as_secs_f64());
+            self.parts.reporting.decided(&key, now, election, &mut decision);
+            (decision.actions, decision.deadline)
+        } else if is_unknown(election) && !self.scopes.is_refused(key.namespace()) {
             // Without this read, a standby would keep every Lease that was ever deleted.
-            (lease.plan_read(), now.moment)
+            (vec![Action::ReadLease], now.moment)
         } else {
             self.queue.finish(&key);
             return;
         };
-        self.note_change(&key);
-        let LeasePlan { mut actions, current, statuses } = plan;
-        self.second.report(&key, &mut actions);
-        for status in statuses {
-            self.statuses.submit(status);
-        }
+        let actions = self.submit_statuses(&key, actions);
         if actions.is_empty() {
             self.queue.finish(&key);
             let pause = pause_until(deadline, now.moment, self.parts.config.requeue);
             self.schedule(&key, pause);
         } else {
+            let current = self.elections.get(&key).and_then(|election| election.lease()).map(Observed::record).cloned();
             let executor = self.parts.executor.clone();
             let task_key = key.clone();
             let task = self
@@ -303,9 +270,24 @@ impl Dispatcher {
         }
     }
 
+    /// Submits the statuses, for which no decision waits. Returns the other actions.
+    fn submit_statuses(&mut self, key: &LeaseKey, actions: Vec<Action>) -> Vec<Action> {
+        let mut others = Vec::with_capacity(actions.len());
+        for action in actions {
+            match action {
+                Action::PatchStatus { candidate, uid, status } => {
+                    let transitions = self.parts.stores.transitions(key.namespace(), &candidate);
+                    self.statuses.submit(StatusWrite { key: key.clone(), candidate, uid, status, transitions });
+                }
+                other => others.push(other),
+            }
+        }
+        others
+    }
+
     /// Observes the outcome of a status write.
     fn finish_status(&mut self, key: &LeaseKey, outcome: Observation) {
-        if self.leases.contains_key(key) {
+        if self.elections.contains_key(key) {
             self.observe(key, outcome);
             self.schedule(key, Duration::ZERO);
         }
@@ -332,7 +314,7 @@ impl Dispatcher {
             self.observe(&key, observation);
         }
         let now = self.parts.clock.both();
-        if self.leases.get(&key).is_some_and(|lease| lease.is_over(now)) {
+        if self.elections.get(&key).is_some_and(|election| election.is_over(now)) {
             self.forget(&key);
         }
         self.schedule(&key, pause);
@@ -340,22 +322,61 @@ impl Dispatcher {
 
     fn schedule_all(&mut self) {
         let now = Instant::now();
-        for key in self.leases.keys() {
+        for key in self.elections.keys() {
             self.queue.schedule(key, now);
         }
     }
 
     fn schedule(&mut self, key: &LeaseKey, pause: Duration) {
-        if self.leases.contains_key(key) {
+        if self.elections.contains_key(key) {
             self.queue.schedule(key, Instant::now() + pause);
         }
     }
 
     /// Removes a Lease that no longer exists and has no candidates.
     fn forget(&mut self, key: &LeaseKey) {
-        self.leases.remove(key);
+        self.elections.remove(key);
         self.queue.forget(key);
-        self.unpublish(key);
+        self.parts.reporting.forget(key);
+    }
+
+    /// Records a heartbeat, and updates the metrics and the warnings.
+    fn measure(&mut self) {
+        self.parts.health.beat();
+        let metrics = &self.parts.reporting.measurements.metrics;
+        metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
+        metrics.candidates.set(count(self.stands_for.len()));
+        self.parts.reporting.measure(self.parts.clock.now(), &self.elections, self.leads);
+    }
+
+    /// Records that every view of the page may have changed.
+    fn note_all(&mut self) {
+        if let Some(page) = &mut self.parts.reporting.page {
+            self.elections.keys().for_each(|key| page.note(key));
+        }
+    }
+
+    /// Publishes to the page the Leases that have changed.
+    fn publish(&mut self) {
+        let Some(mut page) = self.parts.reporting.page.take() else { return };
+        page.publish(self.parts.clock.both(), &self.elections, &self.parts.stores, |key, election| {
+            if !self.scopes.is_listed(key.namespace()) {
+                Shown::NotYet
+            } else if self.leads && self.parts.elects(election) {
+                Shown::AsDecided
+            } else {
+                Shown::AsStandby
+            }
+        });
+        self.parts.reporting.page = Some(page);
+    }
+
+    /// Publishes this controller to the page.
+    fn publish_controller(&mut self) {
+        if let Some(page) = &mut self.parts.reporting.page {
+            let (leader, checks) = (self.parts.leading.holder(), self.parts.health.readiness().checks);
+            page.publish_controller(self.parts.clock.now(), &self.elections, leader, self.leads, checks);
+        }
     }
 
     fn is_out_of_bounds(&self, key: &LeaseKey) -> bool {
@@ -368,13 +389,9 @@ fn pause_until(deadline: Moment, now: Moment, longest: Duration) -> Duration {
     deadline.since(now).clamp(SHORTEST_PAUSE, longest)
 }
 
-fn elected_lease<'all>(
-    leases: &'all mut BTreeMap<LeaseKey, Box<ElectedLease>>,
-    config: &election::Config,
-    key: &LeaseKey,
-    displayed: bool,
-) -> &'all mut ElectedLease {
-    leases.entry(key.clone()).or_insert_with(|| Box::new(ElectedLease::new(config, key.clone(), displayed)))
+/// Whether neither the Lease nor a candidate is known. Only a live read then shows whether the election is over.
+fn is_unknown(election: &Election) -> bool {
+    election.candidates().len() == 0 && election.lease().is_none()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_client::api::MicroTime;
-use hustings_core::election::{CandidateVerdict, Election, LeaseVerdict, Reason};
+use hustings_core::election::{CandidateVerdict, Decision, Election, LeaseVerdict, Reason, Report};
 use hustings_core::model::{
     CandidateKind, CandidateRecord, Ending, LeaseRecord, LeaseStage, Moment, Now, Observed, RecordedStatus, Step,
     Unheld, WireTime,
@@ -73,35 +73,27 @@ impl Display {
         }
     }
 
-    /// Records that an observation may change the view.
-    pub(super) const fn touch(&mut self) {
-        self.is_stale = true;
-    }
-
-    /// Records an expiry, which only the passing of time causes. Call this before each observation of the Lease.
-    pub(super) fn pass(&mut self, now: Now, election: &Election) {
-        // A Lease without a holder is in a gap already, so this changes nothing.
-        let is_over = election.lease().is_some_and(|observed| observed.is_expired(now.moment));
-        if is_over && election.stage() != Some(LeaseStage::Granted) {
+    /// Takes the report of an observation.
+    pub(super) fn observed(&mut self, now: Now, report: &Report, election: &Election) {
+        if report.had_expired {
+            // A Lease without a holder is in a gap already, so this changes nothing.
             self.timeline.vacate(self.last_change(now), Unheld::Ended(Ending::Expired).into());
-            self.touch();
         }
-    }
-
-    /// Records the newest version of the Lease. `step` is what happened since the version before it.
-    pub(super) fn observe(&mut self, now: Now, step: Option<&Step>, election: &Election) {
+        self.is_stale |= !matches!(report.step, Some(Step::Renewed | Step::Same));
         let Some(observed) = election.lease() else { return };
         if self.changed.is_none_or(|(at, _)| at != observed.changed_at()) {
             self.changed = Some((observed.changed_at(), wall(observed.changed_at(), now)));
         }
         let record = observed.record();
-        let is_new = std::mem::replace(&mut self.version, record.resource_version) != record.resource_version;
-        self.is_stale |= is_new && step != Some(&Step::Renewed);
+        if std::mem::replace(&mut self.version, record.resource_version) == record.resource_version {
+            return;
+        }
+        self.is_stale |= report.had_expired || report.step != Some(Step::Renewed);
         self.timeline.recall(&record.history);
-        let ended = step.and_then(Step::ended).cloned();
+        let ended = report.step.as_ref().and_then(Step::ended).cloned();
         match (&record.holder, election.stage()) {
             // A late release by client-go does not end the term.
-            (None, _) if step == Some(&Step::Emptied) => {}
+            (None, _) if report.step == Some(Step::Emptied) => {}
             (Some(holder), Some(LeaseStage::InTerm)) => {
                 let term = HolderTerm { holder: holder.clone(), number: record.transitions, token: record.token };
                 self.timeline.hold(term, now.wall, record.acquire_time);
@@ -111,14 +103,13 @@ impl Display {
         }
     }
 
-    /// Takes the verdicts of a decision.
-    pub(super) fn judge(
-        &mut self,
-        now: Now,
-        (lease, candidates): (LeaseVerdict, Vec<CandidateVerdict>),
-        decided: bool,
-    ) {
-        match &lease {
+    /// Takes the verdicts of a decision of this controller.
+    pub(super) fn decided(&mut self, now: Now, decision: &Decision) {
+        self.judge(now, decision, true);
+    }
+
+    fn judge(&mut self, now: Now, Decision { lease, candidates, .. }: &Decision, decided: bool) {
+        match lease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
                 let at = match cause {
                     Unheld::Ended(Ending::Expired | Ending::ProvenDead(_)) => self.last_change(now),
@@ -133,8 +124,10 @@ impl Display {
             | LeaseVerdict::Foreign { .. }
             | LeaseVerdict::Reserved { .. } => {}
         }
-        self.is_stale |= (&self.lease, &self.candidates, self.decided) != (&lease, &candidates, decided);
-        (self.lease, self.candidates, self.decided) = (lease, candidates, decided);
+        if (&self.lease, &self.candidates, self.decided) != (lease, candidates, decided) {
+            (self.lease, self.candidates, self.decided) = (lease.clone(), candidates.clone(), decided);
+            self.is_stale = true;
+        }
     }
 
     /// Decides on a copy of the election, unless the last such decision is still current.
@@ -142,7 +135,7 @@ impl Display {
         if self.decided || self.may_differ(now, election) || now.moment >= self.decide_again {
             let decision = election.clone().decide(now);
             self.decide_again = decision.deadline;
-            self.judge(now, (decision.lease, decision.candidates), false);
+            self.judge(now, &decision, false);
         }
     }
 

@@ -52,9 +52,6 @@ const MOST_NOTES: usize = 1024;
 /// How many bytes of an invalid name a note shows. Escapes can make it six times as long.
 const SHOWN_NAME: usize = 64;
 
-/// The reason of client-go's events about a change of leader. People and tools search for it.
-const LEADER_ELECTION: &str = "LeaderElection";
-
 /// Queues events for publication. Clones share the queue.
 #[derive(Clone)]
 pub(super) struct EventPublisher {
@@ -97,21 +94,6 @@ impl EventPublisher {
         )
     }
 
-    /// Publishes that a candidate's term has begun.
-    pub(super) fn became_leader(&self, key: &LeaseKey, lease_uid: &str, holder: &CandidateKey) {
-        self.enqueue(
-            key,
-            Published {
-                type_: EventType::Normal,
-                reason: LEADER_ELECTION.to_owned(),
-                note: Some(format!("{} became leader", holder.name)),
-                action: LEADER_ELECTION.to_owned(),
-                secondary: Some(candidate(key, holder, None)),
-            },
-            lease(key, lease_uid),
-        );
-    }
-
     /// Publishes that the `leaseName` of a candidate is invalid.
     pub(super) fn rejected_lease_name(&self, key: &LeaseKey, rejected: &CandidateKey, uid: &str) {
         let shown = start(key.name(), SHOWN_NAME);
@@ -137,6 +119,7 @@ impl EventPublisher {
             Event::Elected { candidate: elected, .. }
             | Event::Preferred { candidate: elected, .. }
             | Event::HandedOver { candidate: elected, .. }
+            | Event::BecameLeader { holder: elected }
             | Event::Withdrawn { preferred: elected, .. }
             | Event::HolderIgnoresPreferred { preferred: elected, .. } => {
                 (lease(key, lease_uid), Some(candidate(key, elected, None)))
@@ -161,13 +144,14 @@ impl EventPublisher {
         if let Event::MalformedAct { annotation, .. } = event {
             regarding.field_path = Some(format!("metadata.annotations['{annotation}']"));
         }
+        let action = if matches!(event, Event::BecameLeader { .. }) { event.as_str() } else { "Election" };
         self.enqueue(
             key,
             Published {
                 type_: if event.is_warning() { EventType::Warning } else { EventType::Normal },
                 reason: event.as_str().to_owned(),
                 note: Some(event.to_string()),
-                action: "Election".to_owned(),
+                action: action.to_owned(),
                 secondary,
             },
             regarding,

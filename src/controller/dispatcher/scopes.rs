@@ -108,7 +108,7 @@ impl Dispatcher {
     pub(super) fn forget_refused(&mut self) {
         for scope in self.scopes.forgettable() {
             let is_there = |key: &LeaseKey| scope.contains(key.namespace());
-            let leases: Vec<_> = self.leases.keys().filter(|key| is_there(key)).cloned().collect();
+            let leases: Vec<_> = self.elections.keys().filter(|key| is_there(key)).cloned().collect();
             for key in &leases {
                 self.forget(key);
             }

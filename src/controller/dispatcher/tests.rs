@@ -15,8 +15,10 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::*;
+use crate::controller::events::EventPublisher;
 use crate::serve::health::STUCK_AFTER;
-use crate::serve::metrics::{self, FailureLabels, Kind, LeaseState, Resource};
+use crate::serve::metrics::{self, ControllerMetrics, FailureLabels, Kind, LeaseState, Resource};
+use crate::serve::page::Page;
 
 /// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {
@@ -44,6 +46,7 @@ fn parts() -> Parts {
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_secs(1));
     let executor = Executor::new(store, client, Arc::clone(&clock), publisher.clone(), metrics.clone());
     let (config, health) = (election::Config::default(), Health::new());
+    let reporting = Reporting::new(publisher, metrics, &health, None);
     Parts {
         config,
         own_lease: None,
@@ -52,11 +55,16 @@ fn parts() -> Parts {
         native: None,
         stores: Stores::default(),
         executor,
-        publisher,
-        metrics,
+        reporting,
         health,
-        page: None,
     }
+}
+
+/// Adds a page to the dispatcher.
+fn with_page(dispatcher: &mut Dispatcher) -> Page {
+    let page = Page::new();
+    dispatcher.parts.reporting.page = Some(PagePublisher::new("hustings-1".to_owned(), page.clone()));
+    page
 }
 
 fn key(name: &str) -> MemberKey {
@@ -107,9 +115,9 @@ async fn a_standby_forgets_a_deleted_lease_without_candidates() {
     dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Arc::new(lease.record)));
     dispatcher.handle(WatchEvent::CandidateRemoved(key("a")));
     dispatcher.handle(WatchEvent::LeaseRemoved(LeaseKey::new("n", "l")));
-    assert_eq!(dispatcher.leases.len(), 1);
+    assert_eq!(dispatcher.elections.len(), 1);
     decide_next(&mut dispatcher).await;
-    assert!(dispatcher.leases.is_empty() && dispatcher.stands_for.is_empty());
+    assert!(dispatcher.elections.is_empty() && dispatcher.stands_for.is_empty());
 }
 
 #[tokio::test]
@@ -122,7 +130,7 @@ async fn a_candidate_that_is_recreated_for_another_lease_leaves_the_first() {
         for _ in 0..=expected.len() {
             decide_next(&mut dispatcher).await;
         }
-        let left: Vec<_> = dispatcher.leases.keys().map(ToString::to_string).collect();
+        let left: Vec<_> = dispatcher.elections.keys().map(ToString::to_string).collect();
         assert_eq!(left, expected);
     }
 }
@@ -146,7 +154,7 @@ async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_e
 async fn a_controller_that_begins_to_elect_native_candidates_decides_at_once() {
     let (mut dispatcher, elects_native) = with_native_candidate(false);
     list_all(&mut dispatcher);
-    let metrics = dispatcher.parts.metrics.clone();
+    let metrics = dispatcher.parts.reporting.measurements.metrics.clone();
     // The server has no Lease, so each read fails.
     let reads = || {
         let labels = FailureLabels::new(metrics::Request::ReadLease, metrics::Failure::NotFound);
@@ -171,7 +179,7 @@ async fn neither_the_own_lease_nor_the_leases_of_nodes_are_elected() {
     for lease in [LeaseKey::new("n", "own"), LeaseKey::new(NODE_LEASES, "node")] {
         dispatcher.handle(WatchEvent::Lease(lease, held_lease()));
     }
-    assert!(dispatcher.leases.is_empty(), "{:?}", dispatcher.leases.keys());
+    assert!(dispatcher.elections.is_empty(), "{:?}", dispatcher.elections.keys());
 }
 
 #[tokio::test]
@@ -181,7 +189,7 @@ async fn a_candidate_with_an_invalid_lease_name_is_ignored_and_leaves_its_former
         dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
         dispatcher.handle(WatchEvent::Candidate(key("a"), candidate(name)));
         decide_next(&mut dispatcher).await;
-        assert!(dispatcher.leases.is_empty(), "{name:?}: {:?}", dispatcher.leases.keys());
+        assert!(dispatcher.elections.is_empty(), "{name:?}: {:?}", dispatcher.elections.keys());
     }
 }
 
@@ -208,16 +216,16 @@ async fn the_outcome_of_a_status_write_is_observed_and_causes_the_next_decision(
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     decide_next(&mut dispatcher).await;
     let lease = LeaseKey::new("n", "l");
-    assert!(!dispatcher.leases[&lease].is_unknown());
+    assert!(!is_unknown(&dispatcher.elections[&lease]));
     let sent = dispatcher.parts.clock.now();
     let missing = Observation::CandidateMissing { candidate: key("a").candidate, source: Source::Read { sent } };
     dispatcher.finish_status(&lease, missing);
-    assert!(dispatcher.leases[&lease].is_unknown());
+    assert!(is_unknown(&dispatcher.elections[&lease]));
     assert_eq!(tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok(), Some(lease.clone()));
     dispatcher.forget(&lease);
     let missing = Observation::CandidateMissing { candidate: key("a").candidate, source: Source::Read { sent } };
     dispatcher.finish_status(&lease, missing);
-    assert!(dispatcher.leases.is_empty(), "a Lease that was forgotten does not come back");
+    assert!(dispatcher.elections.is_empty(), "a Lease that was forgotten does not come back");
 }
 
 fn list_all(dispatcher: &mut Dispatcher) {
@@ -231,7 +239,7 @@ fn with_native_candidate(elects: bool) -> (Dispatcher, watch::Sender<bool>) {
     let mut dispatcher = dispatcher(true);
     let (elects_native, receiver) = watch::channel(elects);
     dispatcher.parts.native = Some(receiver);
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), Page::new())));
+    with_page(&mut dispatcher);
     let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
     let mut record = candidate("l");
     record.record = CandidateRecord { kind: CandidateKind::Native, ..CandidateRecord::clone(&record.record) }.into();
@@ -285,7 +293,7 @@ async fn a_leader_decides_again_after_each_outcome_and_a_standby_does_not() {
         dispatcher.handle(WatchEvent::Lease(lease.clone(), held_lease()));
         dispatcher.handle(WatchEvent::LeaseRemoved(lease.clone()));
         decide_next(&mut dispatcher).await;
-        assert!(dispatcher.leases.contains_key(&lease), "the former holder may go on");
+        assert!(dispatcher.elections.contains_key(&lease), "the former holder may go on");
         assert!(dispatcher.tasks.is_empty(), "every task has ended");
         assert_eq!(due(&mut dispatcher).await.is_some(), leads);
     }
@@ -327,11 +335,11 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
     list_all(&mut dispatcher);
     let lease = LeaseKey::new("n", "l");
     decide_next(&mut dispatcher).await;
-    assert_ne!(dispatcher.leases[&lease].state(), LeaseState::Unread);
+    assert_ne!(dispatcher.parts.reporting.measurements.state(&lease), LeaseState::Unread);
     elects_native.send(false).unwrap();
     dispatcher.schedule_all();
     decide_next(&mut dispatcher).await;
-    assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread);
+    assert_eq!(dispatcher.parts.reporting.measurements.state(&lease), LeaseState::Unread);
 }
 
 #[test]

@@ -12,10 +12,8 @@ mod past;
 mod problems;
 
 use super::*;
-use crate::controller::elected_lease::ElectedLease;
 use crate::controller::stores::Stored;
 use crate::controller::watched::Scope;
-use crate::serve::metrics::ControllerMetrics;
 use crate::serve::page::{Severity, Span, SpanKind};
 
 /// 2026-01-02T03:00:00Z.
@@ -23,7 +21,8 @@ const EPOCH: i64 = 1_767_322_800_000_000;
 
 /// One Lease with its candidates, what the page shows of it, and the time.
 struct Scene {
-    lease: ElectedLease,
+    election: Election,
+    display: Display,
     writer: Writer<Stored<ReadCandidate>>,
     stores: Stores,
     shown: Option<ElectionView>,
@@ -33,11 +32,11 @@ struct Scene {
 
 impl Scene {
     fn new(candidates: &[Value]) -> Self {
-        let lease = ElectedLease::new(&Config::default(), LeaseKey::new("n", "l"), true);
+        let (election, display) = (Election::new(Config::default(), "n", "l"), Display::new());
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(EPOCH) };
         let (writer, mut stores) = (Writer::default(), Stores::default());
         stores.add_candidates(&Scope::Cluster, writer.as_reader());
-        let mut scene = Self { lease, writer, stores, shown: None, version: 100, now };
+        let mut scene = Self { election, display, writer, stores, shown: None, version: 100, now };
         for candidate in candidates {
             scene.candidate(candidate);
         }
@@ -56,7 +55,13 @@ impl Scene {
     fn candidate(&mut self, candidate: &Value) {
         let candidate = Stored::of(ReadCandidate::from_json(candidate.clone())).unwrap();
         self.writer.apply_watcher_event(&watcher::Event::Apply(candidate.clone()));
-        self.lease.observe_candidate(self.now, candidate.content, None);
+        let report = self.election.observe_watched_candidate(self.now, candidate.content.record);
+        self.display.observed(self.now, &report, &self.election);
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        let report = self.election.observe(self.now, observation);
+        self.display.observed(self.now, &report, &self.election);
     }
 
     /// Observes a version of the Lease with this holder, session, transitions, and more annotations.
@@ -76,11 +81,11 @@ impl Scene {
                 "acquireTime": "2026-01-02T02:59:00.000000Z", "renewTime": MicroTime(self.now.wall),
             },
         }));
-        self.lease.observe(self.now, Observation::Lease { record: lease.record, source: Source::Watch }, None);
+        self.observe(Observation::Lease { record: lease.record, source: Source::Watch });
     }
 
     fn decided(&mut self) -> ElectionView {
-        self.lease.decide(self.now, &self.stores, &ControllerMetrics::new().0);
+        self.decide();
         self.view(true)
     }
 
@@ -88,12 +93,34 @@ impl Scene {
         self.view(false)
     }
 
+    fn decide(&mut self) {
+        let decision = self.election.decide(self.now);
+        self.display.decided(self.now, &decision);
+    }
+
+    fn changes_with_time(&self) -> bool {
+        self.display.changes_with_time(self.now.moment, &self.election)
+    }
+
+    fn new_view(&mut self, decides: bool) -> Option<ElectionView> {
+        if !decides {
+            self.display.judge_copy(self.now, &self.election);
+        }
+        self.display.view(&LeaseKey::new("n", "l"), self.now, &self.election, &self.stores)
+    }
+
     fn view(&mut self, decides: bool) -> ElectionView {
-        if let Some(view) = self.lease.view(self.now, &self.stores, decides) {
+        if let Some(view) = self.new_view(decides) {
             self.shown = Some(view);
         }
         self.shown.clone().unwrap()
     }
+}
+
+/// A decision with this verdict on the Lease.
+fn decision(lease: LeaseVerdict) -> Decision {
+    let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(EPOCH) };
+    Decision { lease, ..Election::new(Config::default(), "n", "l").decide(now) }
 }
 
 fn candidate(name: &str, emulation: &str, status: &Value) -> Value {
@@ -157,9 +184,9 @@ fn a_renewal_alone_makes_no_view() {
         let renew = |scene: &mut Scene| {
             scene.lease("a", "s/1/15", 7, &json!({}));
             if decides {
-                scene.lease.decide(scene.now, &scene.stores, &ControllerMetrics::new().0);
+                scene.decide();
             }
-            scene.lease.view(scene.now, &scene.stores, decides)
+            scene.new_view(decides)
         };
         let first = renew(&mut scene).unwrap();
         scene.pass(2_000);
@@ -187,11 +214,7 @@ fn any_change_other_than_a_renewal_makes_a_view() {
         };
         assert_eq!(renew(&mut scene).acts.len(), 1);
         scene.pass(8_000);
-        assert_eq!(
-            scene.lease.view(scene.now, &scene.stores, decides).map(|view| view.problems.len()),
-            Some(1),
-            "it is silent"
-        );
+        assert_eq!(scene.new_view(decides).map(|view| view.problems.len()), Some(1), "it is silent");
         assert_eq!(renew(&mut scene).problems, [], "it lives");
         scene.pass(2_000);
         assert_eq!(renew(&mut scene).acts, [], "the exclusion has ended");
@@ -210,7 +233,7 @@ fn a_hand_over_is_a_gap_from_the_grant_to_the_take_up() {
     scene.lease("b", "s/1/15", 7, &json!({ "hustings.io/preferred-holder": "a" }));
     let view = scene.decided();
     assert_eq!(view.next.map(|next| (next.name, next.preferred)), Some(("a".to_owned(), true)));
-    assert!(scene.lease.view_changes_with_time(scene.now.moment), "the holder may ignore the request");
+    assert!(scene.changes_with_time(), "the holder may ignore the request");
     scene.lease("a", "open", 8, &json!({}));
     let view = scene.decided();
     assert_eq!(texts(&view)[0], "The elected candidate has not taken up the Lease yet.");
@@ -249,7 +272,8 @@ fn a_holder_is_ranked_among_the_candidates_that_still_exist() {
     let mut scene = Scene::new(&all);
     scene.lease("a", "s/1/15", 7, &json!({}));
     assert!(scene.decided().why.starts_with("a ranks 2nd of 3, behind better: it emulates 1.31.0"));
-    scene.lease.remove_candidate(scene.now, CandidateKey::hustings("better"));
+    let better = CandidateKey::hustings("better");
+    scene.observe(Observation::CandidateMissing { candidate: better, source: Source::Watch });
     assert_eq!(scene.view(true).why, "a ranks 1st of 2, before b: it emulates 1.31.0, and b emulates 1.32.0.");
 }
 
@@ -261,9 +285,9 @@ fn a_silent_holder_is_first_a_warning_and_then_a_gap_since_its_last_renewal() {
         let view = |scene: &mut Scene| if decides { scene.decided() } else { scene.on_standby() };
         view(&mut scene);
         scene.pass(7_000);
-        assert!(!scene.lease.view_changes_with_time(scene.now.moment));
+        assert!(!scene.changes_with_time());
         scene.pass(1_000);
-        assert!(scene.lease.view_changes_with_time(scene.now.moment));
+        assert!(scene.changes_with_time());
         let silent = view(&mut scene);
         assert_eq!(texts(&silent)[0], "The holder a has stopped renewing. The Lease expires unless it renews.");
         let problem = &silent.problems[0];

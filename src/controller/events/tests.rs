@@ -124,7 +124,7 @@ async fn few_series_exist_at_a_time_and_each_ends() {
 async fn an_event_is_published_a_second_late_and_names_the_lease_and_the_candidate() {
     let server = Server::default();
     let (publisher, metrics) = server.start(Some(201));
-    publisher.became_leader(&key(), "u", &CandidateKey::hustings("a"));
+    publisher.publish(&key(), "u", &Event::BecameLeader { holder: CandidateKey::hustings("a") });
     let ignored =
         Event::HolderIgnoresPreferred { holder: CandidateKey::hustings("b"), preferred: CandidateKey::native("c") };
     publisher.publish(&key(), "u", &ignored);

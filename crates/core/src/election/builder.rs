@@ -1,19 +1,21 @@
 //! A decision under construction.
 
 use super::{Action, CandidateVerdict, Decision, LeaseVerdict, Timer};
-use crate::model::{Moment, Now};
+use crate::model::{CandidateKey, Moment, Now};
 
 /// The actions so far, and the timer that expires first.
 #[derive(Debug)]
 pub(super) struct DecisionBuilder {
     pub(super) now: Now,
     pub(super) actions: Vec<Action>,
+    /// The candidates that have just missed a ping.
+    pub(super) missed: Vec<CandidateKey>,
     next: (Moment, Timer),
 }
 
 impl DecisionBuilder {
     pub(super) const fn new(now: Now, latest: Moment) -> Self {
-        Self { now, actions: Vec::new(), next: (latest, Timer::Requeue) }
+        Self { now, actions: Vec::new(), missed: Vec::new(), next: (latest, Timer::Requeue) }
     }
 
     pub(super) fn act(&mut self, action: Action) {
@@ -35,6 +37,6 @@ impl DecisionBuilder {
 
     pub(super) fn finish(self, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
         let (deadline, timer) = self.next;
-        Decision { actions: self.actions, deadline, timer, lease, candidates }
+        Decision { actions: self.actions, deadline, timer, lease, missed: self.missed, candidates }
     }
 }

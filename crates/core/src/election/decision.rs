@@ -16,6 +16,8 @@ pub struct Decision {
     pub timer: Timer,
     /// The state of the Lease.
     pub lease: LeaseVerdict,
+    /// The candidates that have just missed a ping: they did not answer it within its window.
+    pub missed: Vec<CandidateKey>,
     /// The verdict on each candidate, in the order of their ranks. Candidates that are not admissible come last.
     pub candidates: Vec<CandidateVerdict>,
 }

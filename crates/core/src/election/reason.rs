@@ -147,6 +147,11 @@ pub enum Event {
     },
     /// A second controller elects for the same Lease.
     SecondController,
+    /// A candidate's term has begun.
+    BecameLeader {
+        /// The holder.
+        holder: CandidateKey,
+    },
     /// The holder handed over because its work or its program ended.
     HandedOver {
         /// The holder before.

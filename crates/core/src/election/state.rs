@@ -13,10 +13,10 @@ use super::losses::{HoldingPeriod, Members};
 use super::member::Member;
 use super::second_controller::SecondController;
 use super::tracked_lease::TrackedLease;
-use super::{Config, NoEffect, Observation, Source, Target, Write};
+use super::{Config, NoEffect, Observation, Report, Source, Target, Write};
 use crate::model::{
     CandidateKey, CandidateRecord, Hold, LeaseRecord, LeaseStage, LeaseWrite, Moment, Now, Observed, Pin, Presence,
-    Step, Unheld, WireTime,
+    Unheld, WireTime,
 };
 
 /// The knowledge of one controller about one Lease.
@@ -86,18 +86,24 @@ impl Election {
     }
 
     /// Records an observation. A controller that does not lead calls this too, so that its times are right when it
-    /// begins to lead. Returns what happened to the Lease, if this is a newer version of one that was known.
-    pub fn observe(&mut self, now: Now, observation: Observation) -> Option<Step> {
+    /// begins to lead.
+    pub fn observe(&mut self, now: Now, observation: Observation) -> Report {
+        let former_doubt = self.doubt();
+        let report = self.take_in(now, observation);
+        Report { doubt: self.doubt().filter(|doubt| former_doubt != Some(*doubt)), ..report }
+    }
+
+    fn take_in(&mut self, now: Now, observation: Observation) -> Report {
         match observation {
             Observation::Lease { record, source } => {
-                self.pass(now);
                 if matches!(source, Source::Written { .. }) {
+                    self.pass(now);
                     self.judge_answer(&record, now.moment);
                 }
                 return self.observe_lease(record.into(), source, now);
             }
             Observation::LeaseMissing { source } => {
-                self.pass(now);
+                let had_expired = self.pass(now);
                 let was_created = self.lease.view.is_own_creation();
                 self.lease.observe_missing(source, now.moment, self.members.values().map(|member| &*member.record));
                 if self.lease.view.is_missing() {
@@ -107,8 +113,9 @@ impl Election {
                         self.ineffective.note(Write::Create, Some("deleted at once"), now.moment, &self.config);
                     }
                 }
+                return Report { had_expired, ..Report::default() };
             }
-            Observation::Candidate { record, source } => self.observe_candidate(record.into(), source, now),
+            Observation::Candidate { record, source } => return self.observe_candidate(record.into(), source, now),
             Observation::CandidateMissing { candidate, source } => {
                 if self.members.get(&candidate).is_some_and(|member| !member.is_newer_than(source)) {
                     self.members.remove(&candidate);
@@ -132,20 +139,19 @@ impl Election {
                 }
             }
         }
-        None
+        Report::default()
     }
 
     /// Records a version of the Lease from a watch, like [`Observation::Lease`]. The caller may keep the same copy in a
     /// store.
-    pub fn observe_watched_lease(&mut self, now: Now, record: Arc<LeaseRecord>) -> Option<Step> {
-        self.pass(now);
+    pub fn observe_watched_lease(&mut self, now: Now, record: Arc<LeaseRecord>) -> Report {
         self.observe_lease(record, Source::Watch, now)
     }
 
     /// Records a version of a candidate from a watch, like [`Observation::Candidate`]. The caller may keep the same
     /// copy in a store.
-    pub fn observe_watched_candidate(&mut self, now: Now, record: Arc<CandidateRecord>) {
-        self.observe_candidate(record, Source::Watch, now);
+    pub fn observe_watched_candidate(&mut self, now: Now, record: Arc<CandidateRecord>) -> Report {
+        self.observe_candidate(record, Source::Watch, now)
     }
 
     /// Whether nothing is left to decide about. An election is not over in these cases:
@@ -176,6 +182,11 @@ impl Election {
     /// The holder in the newest observed version. Without a candidate of that name, it is one of `hustings.io`.
     pub fn holder(&self) -> Option<CandidateKey> {
         self.holder_of(self.lease()?.record())
+    }
+
+    /// The newest observed version of each candidate.
+    pub fn candidates(&self) -> impl ExactSizeIterator<Item = &CandidateRecord> {
+        self.members.values().map(|member| &*member.record)
     }
 
     /// The newest observed version of a candidate.
@@ -212,11 +223,12 @@ impl Election {
         self.ineffective.note_lease((&write, parts), answer, now, &self.config);
     }
 
-    fn observe_lease(&mut self, record: Arc<LeaseRecord>, source: Source, now: Now) -> Option<Step> {
+    fn observe_lease(&mut self, record: Arc<LeaseRecord>, source: Source, now: Now) -> Report {
+        let report = Report { had_expired: self.pass(now), ..Report::default() };
         let was_unread = matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. });
         let before = self.lease.view.last().map(|observed| observed.record().clone());
         if !self.lease.observe(record, source, now.moment) {
-            return None;
+            return report;
         }
         if was_unread || matches!(source, Source::Written { .. }) {
             self.backoff.succeed();
@@ -224,7 +236,7 @@ impl Election {
         for member in self.members.values() {
             self.lease.view.observe_candidate(&member.record);
         }
-        let observed = self.lease.view.present()?;
+        let Some(observed) = self.lease.view.present() else { return report };
         let record = observed.record();
         let is_new = before
             .as_ref()
@@ -247,30 +259,39 @@ impl Election {
             self.ineffective.conclude(Write::Grant);
         }
         self.holding_period = Some(period);
-        step
+        let former = before.as_ref().and_then(|before| before.holder.as_deref());
+        let events = step.as_ref().map_or_else(Vec::new, |step| self.events_of(step, former));
+        Report { step, events, ..report }
     }
 
-    fn observe_candidate(&mut self, record: Arc<CandidateRecord>, source: Source, now: Now) {
+    fn observe_candidate(&mut self, record: Arc<CandidateRecord>, source: Source, now: Now) -> Report {
         if *record.lease_name != *self.name {
             self.members.remove(&record.key());
-            return;
+            return Report::default();
         }
         self.lease.view.observe_candidate(&record);
-        match self.members.entry(record.key()) {
-            Entry::Occupied(mut member) => {
-                if member.get_mut().observe(record, source, now, &self.config) {
-                    self.second_controller.observe_write(now.moment, &self.config);
-                }
+        let member = match self.members.entry(record.key()) {
+            Entry::Occupied(member) => member.into_mut(),
+            Entry::Vacant(vacant) => {
+                vacant.insert(Box::new(Member::first(record, now, &self.config)));
+                return Report::default();
             }
-            Entry::Vacant(vacant) => drop(vacant.insert(Box::new(Member::first(record, now, &self.config)))),
+        };
+        let former = Arc::clone(&member.record);
+        if member.observe(record, source, now, &self.config) {
+            self.second_controller.observe_write(now.moment, &self.config);
         }
+        let answered = member.record.answers_ping_of(&former).then(|| member.key.clone());
+        Report { answered, ..Report::default() }
     }
 
-    /// Applies the changes that only the passing of time causes.
-    pub(super) fn pass(&mut self, now: Now) {
-        if let (Some(period), Some(observed)) = (&mut self.holding_period, self.lease.view.present()) {
-            period.pass(observed, &mut self.members, now, &self.config);
-        }
+    /// Applies the changes that only the passing of time causes. Returns whether the Lease has expired in a term.
+    pub(super) fn pass(&mut self, now: Now) -> bool {
+        let (Some(period), Some(observed)) = (&mut self.holding_period, self.lease.view.present()) else {
+            return false;
+        };
+        period.pass(observed, &mut self.members, now, &self.config);
+        observed.is_expired(now.moment) && period.stage(&self.members) != LeaseStage::Granted
     }
 }
 

@@ -221,6 +221,13 @@ impl CandidateRecord {
         self.renew_time.filter(|time| self.unparsed == Unparsed::NONE || *time < WireTime::MAX)
     }
 
+    /// Whether this version is the first after `former` that answers the ping in it.
+    pub fn answers_ping_of(&self, former: &Self) -> bool {
+        let was_asked = former.ping_time.is_some() && former.ping_time > former.renewed_at();
+        // Compare for inequality, since the clock of a native candidate may be behind.
+        was_asked && (self.renewed_at(), self.unparsed) != (former.renewed_at(), former.unparsed)
+    }
+
     /// Parses the candidate's claims.
     ///
     /// # Errors

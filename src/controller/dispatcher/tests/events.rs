@@ -18,10 +18,10 @@ fn record_events(dispatcher: &mut Dispatcher) -> Arc<Mutex<Vec<String>>> {
             Ok::<_, Infallible>(Response::new(Body::from(event)))
         }
     });
-    let metrics = dispatcher.parts.metrics.clone();
+    let metrics = dispatcher.parts.reporting.measurements.metrics.clone();
     let (publisher, publishing) = EventPublisher::new(Client::new(server, "n"), "test", metrics);
     tokio::spawn(publishing);
-    dispatcher.parts.publisher = publisher;
+    dispatcher.parts.reporting.publisher = publisher;
     events
 }
 

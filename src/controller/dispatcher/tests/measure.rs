@@ -1,12 +1,13 @@
 //! What the dispatcher measures.
 
 use super::*;
+use crate::controller::measurements::Measurements;
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leading_controller_reports_leases_and_their_terms() {
     let mut dispatcher = dispatcher(false);
     let (metrics, registry) = ControllerMetrics::new();
-    dispatcher.parts.metrics = metrics.clone();
+    dispatcher.parts.reporting.measurements = Measurements::new(metrics.clone());
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     dispatcher.handle(WatchEvent::Candidate(key("b"), candidate("l")));
     let lease = LeaseKey::new("n", "l");
@@ -16,7 +17,11 @@ async fn only_the_leading_controller_reports_leases_and_their_terms() {
     for (leads, held) in [(true, 1), (false, 0), (true, 1)] {
         dispatcher.set_leading(leads);
         assert_eq!(metrics.leading.get(), i64::from(leads));
-        assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread, "this leader has not decided yet");
+        assert_eq!(
+            dispatcher.parts.reporting.measurements.state(&lease),
+            LeaseState::Unread,
+            "this leader has not decided yet"
+        );
         decide_next(&mut dispatcher).await;
         dispatcher.measure();
         assert_eq!((leases(LeaseState::Held), leases(LeaseState::Unheld)), (held, 0), "leads: {leads}");
@@ -43,7 +48,7 @@ async fn a_gap_counts_from_the_first_decision_that_finds_it() {
     for seconds in 0..3 {
         dispatcher.decide(LeaseKey::new("n", "l"));
         dispatcher.measure();
-        let oldest = Duration::from_secs_f64(dispatcher.parts.metrics.oldest_unheld.get());
+        let oldest = Duration::from_secs_f64(dispatcher.parts.reporting.measurements.metrics.oldest_unheld.get());
         assert_eq!(oldest.as_secs(), seconds);
         tokio::time::sleep(TICK).await;
     }
@@ -63,7 +68,7 @@ async fn the_oldest_gap_is_that_of_the_lease_that_has_been_free_the_longest() {
         tokio::time::sleep(10 * TICK).await;
     }
     dispatcher.measure();
-    let oldest = Duration::from_secs_f64(dispatcher.parts.metrics.oldest_unheld.get());
+    let oldest = Duration::from_secs_f64(dispatcher.parts.reporting.measurements.metrics.oldest_unheld.get());
     assert_eq!(oldest.as_secs(), 20);
 }
 
@@ -78,7 +83,7 @@ async fn an_answer_to_a_ping_is_compared_with_the_version_before_it_and_counted_
             watched.record = CandidateRecord { resource_version: version, ping_time, renew_time, ..record }.into();
             dispatcher.handle(WatchEvent::Candidate(key("a"), watched));
         }
-        let acks = dispatcher.parts.metrics.acks.get_or_create(&Kind::Hustings.label()).get();
+        let acks = dispatcher.parts.reporting.measurements.metrics.acks.get_or_create(&Kind::Hustings.label()).get();
         assert_eq!(acks, expected, "leads: {leads}");
     }
 }

@@ -9,12 +9,12 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forgotten() {
-    let (mut dispatcher, page) = (dispatcher(true), Page::new());
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    let mut dispatcher = dispatcher(true);
+    let page = with_page(&mut dispatcher);
     // Whether the dispatcher publishes something within a second, and not at once.
     let publish = async |dispatcher: &mut Dispatcher| {
         let (at_once, later) = {
-            let mut due = pin!(dispatcher.publication.as_ref().map(Publication::due).unwrap());
+            let mut due = pin!(dispatcher.parts.reporting.page.as_ref().map(PagePublisher::due).unwrap());
             (due.as_mut().now_or_never().is_some(), tokio::time::timeout(TICK, due).await.is_ok())
         };
         dispatcher.publish();
@@ -51,27 +51,27 @@ async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forg
 #[tokio::test(start_paused = true)]
 async fn changes_of_ever_more_leases_do_not_put_off_the_page() {
     let mut dispatcher = dispatcher(true);
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), Page::new())));
+    with_page(&mut dispatcher);
     let mut is_due = false;
     for number in 0..20 {
         dispatcher.handle(WatchEvent::Candidate(key(&format!("a{number}")), candidate(&format!("l{number}"))));
         tokio::time::sleep(TICK / 20).await;
-        is_due |= dispatcher.publication.as_ref().is_some_and(|publication| publication.due().now_or_never().is_some());
+        is_due |= dispatcher.parts.reporting.page.as_ref().is_some_and(|page| page.due().now_or_never().is_some());
     }
     assert!(is_due);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_page_of_a_standby_shows_that_a_holder_has_become_silent() {
-    let (mut dispatcher, page) = (dispatcher(false), Page::new());
+    let mut dispatcher = dispatcher(false);
+    let page = with_page(&mut dispatcher);
     dispatcher.parts.clock = TokioClock::shared();
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
     dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     list_all(&mut dispatcher);
     dispatcher.publish();
     dispatcher.publish_controller();
-    assert!(dispatcher.publication.as_ref().unwrap().changed.is_empty(), "time alone changes nothing yet");
+    assert!(dispatcher.parts.reporting.page.as_ref().unwrap().changed.is_empty(), "time alone changes nothing yet");
     let is_silent = || page.shown().0[0].contains("has stopped renewing");
     assert!(!is_silent());
     tokio::time::sleep(10 * TICK).await;
@@ -82,8 +82,8 @@ async fn the_page_of_a_standby_shows_that_a_holder_has_become_silent() {
 
 #[tokio::test(start_paused = true)]
 async fn many_changes_are_published_in_groups_with_a_pause() {
-    let (mut dispatcher, page) = (dispatcher(false), Page::new());
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    let mut dispatcher = dispatcher(false);
+    let page = with_page(&mut dispatcher);
     for number in 0..40 {
         dispatcher.handle(WatchEvent::Candidate(key(&format!("a{number}")), candidate(&format!("l{number}"))));
     }
@@ -91,7 +91,7 @@ async fn many_changes_are_published_in_groups_with_a_pause() {
     for (published, is_more) in [(32, true), (40, false)] {
         dispatcher.publish();
         assert_eq!(page.shown().0.len(), published);
-        let mut due = pin!(dispatcher.publication.as_ref().unwrap().due());
+        let mut due = pin!(dispatcher.parts.reporting.page.as_ref().unwrap().due());
         assert!(due.as_mut().now_or_never().is_none(), "the loop goes on first");
         assert_eq!(tokio::time::timeout(TICK, due).await.is_ok(), is_more);
     }
@@ -99,8 +99,8 @@ async fn many_changes_are_published_in_groups_with_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn the_page_shows_what_a_decision_concludes() {
-    let (mut dispatcher, page) = (dispatcher(true), Page::new());
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    let mut dispatcher = dispatcher(true);
+    let page = with_page(&mut dispatcher);
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
     list_all(&mut dispatcher);
@@ -113,7 +113,7 @@ async fn the_page_shows_what_a_decision_concludes() {
     assert!(is_held(&mut dispatcher));
     for leads in [false, true] {
         dispatcher.set_leading(leads);
-        let changed = std::mem::take(&mut dispatcher.publication.as_mut().unwrap().changed);
+        let changed = std::mem::take(&mut dispatcher.parts.reporting.page.as_mut().unwrap().changed);
         assert_eq!(changed.len(), 1, "a standby shows what another controller has recorded");
     }
 }
@@ -121,7 +121,7 @@ async fn the_page_shows_what_a_decision_concludes() {
 #[tokio::test(start_paused = true)]
 async fn the_page_shows_a_lease_whose_native_candidates_another_controller_elects() {
     let (mut dispatcher, _elects_native) = with_native_candidate(false);
-    let page = dispatcher.publication.as_ref().unwrap().page.clone();
+    let page = dispatcher.parts.reporting.page.as_ref().unwrap().page.clone();
     let lease = LeaseKey::new("n", "l");
     dispatcher.handle(WatchEvent::Lease(lease.clone(), held_lease()));
     list_all(&mut dispatcher);
@@ -158,8 +158,8 @@ async fn only_the_leading_controller_warns_of_writes_without_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn the_page_of_a_standby_shows_each_change_that_a_watch_reports() {
-    let (mut dispatcher, page) = (dispatcher(false), Page::new());
-    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    let mut dispatcher = dispatcher(false);
+    let page = with_page(&mut dispatcher);
     list_all(&mut dispatcher);
     for (event, expected) in [
         (WatchEvent::Candidate(key("a"), candidate("l")), r#""holder":null"#),

@@ -40,10 +40,10 @@ async fn a_controller_sends_nothing_about_a_namespace_where_it_may_list_nothing_
         dispatcher.handle(WatchEvent::Candidate(key("b"), candidate("l")));
         tokio::time::sleep(FORGET_AFTER / 2).await;
         dispatcher.forget_refused();
-        assert_eq!((dispatcher.leases.len(), dispatcher.stands_for.len()), (1, 1), "a process may rely on a Lease");
+        assert_eq!((dispatcher.elections.len(), dispatcher.stands_for.len()), (1, 1), "a process may rely on a Lease");
         tokio::time::sleep(FORGET_AFTER / 2).await;
         dispatcher.forget_refused();
-        assert_eq!((dispatcher.leases.len(), dispatcher.stands_for.len()), (0, 0));
+        assert_eq!((dispatcher.elections.len(), dispatcher.stands_for.len()), (0, 0));
 
         // The namespace is back.
         dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));

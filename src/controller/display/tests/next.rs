@@ -22,16 +22,15 @@ fn next_of(holder: &str, recorded: &Value, decided: bool) -> Option<(String, boo
         "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 7 },
     }));
     election.observe(now, Observation::Lease { record: lease.record, source: Source::Watch });
-    let decision = election.clone().decide(now);
-    let mut candidates = decision.candidates;
-    for verdict in &mut candidates {
+    let mut decision = election.clone().decide(now);
+    for verdict in &mut decision.candidates {
         let is_better = *verdict.candidate.name == *"better";
         verdict.responsive = Some(!is_better);
         if is_better {
             verdict.state = CandidateState::Unresponsive;
         }
     }
-    display.judge(now, (decision.lease, candidates), decided);
+    display.judge(now, &decision, decided);
     let view = display.view(&LeaseKey::new("n", "l"), now, &election, &Stores::default()).unwrap();
     view.next.map(|next| (next.name, next.live))
 }

@@ -2,6 +2,8 @@
 
 use hustings_core::model::{Cause, Ending, Evidence, PastTerm, Unheld};
 
+use hustings_core::election::Target;
+
 use super::*;
 
 #[test]
@@ -22,6 +24,17 @@ fn a_renewal_after_the_expiry_is_shown_with_the_gap_before_it() {
     scene.pass(20_000);
     scene.lease("a", "s/1/15", 7, &json!({}));
     assert_eq!(timeline(&scene.decided()), ["20- a", "0-20 the holder stopped renewing", "-60-0 a"]);
+}
+
+#[test]
+fn an_observation_of_something_else_does_not_end_the_gap_after_an_expiry() {
+    let mut scene = Scene::new(&two());
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    scene.decided();
+    scene.pass(20_000);
+    scene.decided();
+    scene.observe(Observation::Failed { target: Target::Candidate(CandidateKey::hustings("b")) });
+    assert_eq!(timeline(&scene.decided()), ["0- the holder stopped renewing", "-60-0 a"]);
 }
 
 #[test]
@@ -67,7 +80,7 @@ fn a_clock_that_is_set_back_does_not_move_the_beginning_of_a_silence() {
     scene.pass(9_000);
     scene.now.wall = WireTime::from_micros(EPOCH - 3_600_000_000);
     let gone = Observation::CandidateMissing { candidate: CandidateKey::hustings("b"), source: Source::Watch };
-    scene.lease.observe(scene.now, gone, None);
+    scene.observe(gone);
     let view = scene.decided();
     assert_eq!(view.problems[0].since, Some(MicroTime(WireTime::from_micros(EPOCH))), "{view:?}");
 }
@@ -118,7 +131,7 @@ fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
         since: Moment::from_micros(0),
         cause: Unheld::Ended(Ending::Released(Cause::WorkEnded)),
     };
-    display.judge(now, (lease, Vec::new()), true);
+    display.decided(now, &decision(lease));
     assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)), "any other gap, when it began");
 
     let mut scene = Scene::new(&two());
@@ -128,12 +141,12 @@ fn the_gap_after_a_proven_death_begins_with_the_last_renewal() {
             "annotations": { "hustings.io/session": "s/1/15" } },
         "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 7 },
     }));
-    election.observe(scene.now, Observation::Lease { record: lease.record, source: Source::Watch });
-    display.observe(scene.now, None, &election);
+    let report = election.observe(scene.now, Observation::Lease { record: lease.record, source: Source::Watch });
+    display.observed(scene.now, &report, &election);
     scene.pass(3_000);
     let cause = Unheld::Ended(Ending::ProvenDead(Evidence::ContainerTerminated));
     let lease = LeaseVerdict::Unheld { since: scene.now.moment, cause };
-    display.judge(scene.now, (lease, Vec::new()), true);
+    display.decided(scene.now, &decision(lease));
     assert_eq!(display.timeline.gap_since(), Some(WireTime::from_micros(EPOCH)));
 }
 

@@ -82,7 +82,7 @@ fn a_status_that_the_server_does_not_keep_is_shown_as_a_problem() {
     written["metadata"]["resourceVersion"] = json!("60");
     let record = ReadCandidate::from_json(written).record;
     let source = Source::StatusWritten { sent: scene.now.moment };
-    scene.lease.observe(scene.now, Observation::Candidate { record, source }, None);
+    scene.observe(Observation::Candidate { record, source });
     let view = scene.decided();
     assert!(texts(&view).iter().any(|text| text.contains("status")), "{view:?}");
 }

@@ -26,6 +26,8 @@ impl Event {
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
             Self::SecondController => "SecondController",
             Self::HandedOver { .. } => "HandedOver",
+            // client-go's reason. People and tools search for it.
+            Self::BecameLeader { .. } => "LeaderElection",
         }
     }
 
@@ -36,6 +38,7 @@ impl Event {
             | Self::Preferred { .. }
             | Self::Withdrawn { .. }
             | Self::Act { .. }
+            | Self::BecameLeader { .. }
             | Self::HandedOver { .. } => false,
             Self::OnHold(_)
             | Self::NoLiveCandidate { .. }
@@ -74,6 +77,7 @@ impl fmt::Display for Event {
                     merit => write!(f, ", which has {}.", advantage(*merit)),
                 }
             }
+            Self::BecameLeader { holder } => write!(f, "{} became leader", holder.name),
             Self::HandedOver { holder, candidate, cause } => {
                 write!(f, "{holder} handed over to {candidate}")?;
                 write_unasked(f, *cause)?;

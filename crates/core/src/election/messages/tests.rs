@@ -123,6 +123,7 @@ fn each_event_has_a_word_and_is_a_warning_if_it_needs_a_person() {
         ),
         (Event::Withdrawn { holder: "a".into(), preferred: b(), why: why() }, "HandOverWithdrawn", false),
         (Event::HandedOver { holder: "a".into(), candidate: b(), cause: Cause::Unknown }, "HandedOver", false),
+        (Event::BecameLeader { holder: a() }, "LeaderElection", false),
         (act(AdminAct::Paused { hold: Hold::Disagreement, until: None }), "Paused", false),
         (act(AdminAct::Resumed { ended: true }), "Resumed", false),
         (act(AdminAct::Pinned(pin())), "Pinned", false),

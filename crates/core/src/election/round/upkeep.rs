@@ -101,7 +101,11 @@ pub(super) fn withdraw_pings(candidates: &mut Candidates<'_>, builder: &mut Deci
 /// Settles the ping of a candidate whose window has ended, and sets the timer for the end of the window. The next decision
 /// after a ping follows its outcome, so it comes before that end.
 pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
+    let had_failed = member.failed_at.is_some();
     builder.actions.extend(member.settle_ping(builder.now));
+    if !had_failed && member.failed_at.is_some() {
+        builder.missed.push(member.key.clone());
+    }
     if let Some(ping) = &member.ping {
         builder.set(Timer::PingWindow, ping.deadline);
         if let Some(until) = member.backoff.until(builder.now.moment) {

@@ -1,0 +1,140 @@
+//! Publishes views to the page: the Leases that may have changed, shortly after, and the controller once a second.
+//!
+//! This rule must hold: publishing takes the loop only a few milliseconds at a time, however many Leases there are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use hustings_core::election::{Decision, Election, Report};
+use hustings_core::model::{Moment, Now};
+use tokio::time::Instant;
+
+use super::Elections;
+use crate::base::terminal::visible;
+use crate::controller::display::Display;
+use crate::controller::key::LeaseKey;
+use crate::controller::stores::Stores;
+use crate::serve::health::CheckResult;
+use crate::serve::page::{ControllerView, Page, Problem, Severity};
+
+/// How long to collect changes. A hand-over consists of several changes within milliseconds.
+const COLLECT: Duration = Duration::from_millis(100);
+
+/// The pause before the next Leases if more than [`MOST_AT_ONCE`] have changed.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The most Leases to publish at a time.
+const MOST_AT_ONCE: usize = 32;
+
+/// Which Leases a publication shows, and how.
+pub(in crate::controller) enum Shown {
+    /// Not yet: before the lists are complete, the view would lack candidates.
+    NotYet,
+    /// With a decision on a copy, which nobody carries out: this controller does not decide about it.
+    AsStandby,
+    /// With the last decision.
+    AsDecided,
+}
+
+/// The page, what it shows of each Lease, and the Leases whose views may have changed.
+pub(in crate::controller) struct PagePublisher {
+    pub(in crate::controller) page: Page,
+    /// The name of this controller.
+    identity: String,
+    displays: HashMap<LeaseKey, Display>,
+    pub(in crate::controller) changed: BTreeSet<LeaseKey>,
+    due: Option<Instant>,
+}
+
+impl PagePublisher {
+    pub(in crate::controller) fn new(identity: String, page: Page) -> Self {
+        Self { page, identity, displays: HashMap::new(), changed: BTreeSet::new(), due: None }
+    }
+
+    pub(super) fn observed(&mut self, key: &LeaseKey, now: Now, election: &Election, report: &Report) {
+        self.displays.entry(key.clone()).or_insert_with(Display::new).observed(now, report, election);
+        self.note(key);
+    }
+
+    pub(super) fn decided(&mut self, key: &LeaseKey, now: Now, decision: &Decision) {
+        if let Some(display) = self.displays.get_mut(key) {
+            display.decided(now, decision);
+        }
+        self.note(key);
+    }
+
+    /// Records that the view of this Lease may have changed.
+    pub(in crate::controller) fn note(&mut self, key: &LeaseKey) {
+        if self.changed.insert(key.clone()) {
+            self.due.get_or_insert_with(|| Instant::now() + COLLECT);
+        }
+    }
+
+    /// Waits until it is time to publish changes. This function is cancel safe.
+    pub(in crate::controller) async fn due(&self) {
+        match self.due {
+            Some(due) => tokio::time::sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Publishes Leases that have changed. Those beyond the limit follow after a pause.
+    pub(in crate::controller) fn publish(
+        &mut self,
+        now: Now,
+        elections: &Elections,
+        stores: &Stores,
+        shown: impl Fn(&LeaseKey, &Election) -> Shown,
+    ) {
+        for _ in 0..MOST_AT_ONCE {
+            let Some(key) = self.changed.pop_first() else { break };
+            let (Some(election), Some(display)) = (elections.get(&key), self.displays.get_mut(&key)) else { continue };
+            match shown(&key, election) {
+                Shown::NotYet => continue,
+                Shown::AsStandby => display.judge_copy(now, election),
+                Shown::AsDecided => {}
+            }
+            if let Some(view) = display.view(&key, now, election, stores) {
+                self.page.publish(&view);
+            }
+        }
+        self.due = (!self.changed.is_empty()).then(|| Instant::now() + PAUSE);
+    }
+
+    /// Publishes the controller, and records the Leases whose views change with time. `leader` is the leading controller
+    /// as far as this one knows.
+    pub(in crate::controller) fn publish_controller(
+        &mut self,
+        now: Moment,
+        elections: &Elections,
+        leader: Option<String>,
+        leads: bool,
+        checks: Vec<CheckResult>,
+    ) {
+        let changes = |key: &LeaseKey, election| {
+            self.displays.get(key).is_some_and(|display| display.changes_with_time(now, election))
+        };
+        let changing: Vec<_> =
+            elections.iter().filter(|(key, election)| changes(key, election)).map(|(key, _)| key.clone()).collect();
+        for key in &changing {
+            self.note(key);
+        }
+        let problems = checks.into_iter().filter_map(|check| {
+            let severity = if check.ok { Severity::Info } else { Severity::Warning };
+            Some(Problem::new(severity, visible(&format!("{}: {}", check.name, check.message?))))
+        });
+        self.page.publish_controller(&ControllerView {
+            leader: leader.or_else(|| leads.then(|| self.identity.clone())),
+            identity: self.identity.clone(),
+            leads,
+            version: env!("CARGO_PKG_VERSION"),
+            problems: problems.collect(),
+        });
+    }
+
+    /// Removes a Lease from the page.
+    pub(super) fn forget(&mut self, key: &LeaseKey) {
+        self.displays.remove(key);
+        self.page.remove(key.namespace(), key.name());
+    }
+}
