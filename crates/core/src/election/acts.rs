@@ -1,6 +1,6 @@
 //! Acts of administrators in an election: pause, transfer, pin and exclusion.
 //!
-//! [`Terms`](super::eligibility::Terms) apply the acts to each candidate. This module publishes events about the acts.
+//! [`Conditions`](super::eligibility::Conditions) apply the acts to each candidate. This module publishes events about the acts.
 //! It also removes an act from the Lease when the act has ended or cannot be carried out. The controller's wall clock
 //! determines when an act ends.
 
@@ -68,7 +68,7 @@ impl Election {
         if builder.writes_lease() || !record.enrolled {
             return;
         }
-        let refusal = match (verdict, &candidates.terms.hold) {
+        let refusal = match (verdict, &candidates.conditions.hold) {
             (_, Some(hold)) => Some(TransferRefusal::OnHold(hold.clone())),
             // A holder that stops has deleted its candidate. The election of its successor carries the transfer out.
             (LeaseVerdict::Foreign { holder }, _) if !self.is_leaving() => {
@@ -93,7 +93,7 @@ impl Election {
         candidates: &Candidates<'_>,
         builder: &mut DecisionBuilder,
     ) {
-        let Some(to) = candidates.terms.transfer.clone() else { return };
+        let Some(to) = candidates.conditions.transfer.clone() else { return };
         let is_done = electee.is_some_and(|electee| to.includes(electee));
         let event = (!is_done).then(|| {
             let why = candidates.refusal(&to, electee, seat);
@@ -116,7 +116,7 @@ impl Candidates<'_> {
         let Some(member) = self.members.iter().find(|member| *member.key.name == **name) else {
             return TransferRefusal::NoSuchCandidate;
         };
-        match (self.terms.eligibility(member, seat), electee) {
+        match (self.conditions.eligibility(member, seat), electee) {
             (Eligibility::Ineligible(Ineligible::Holder), _) => TransferRefusal::Holds,
             (Eligibility::Ineligible(why), _) => TransferRefusal::Ineligible(why),
             (_, Some(better)) => TransferRefusal::Outranked(better.clone()),

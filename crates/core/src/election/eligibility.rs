@@ -6,11 +6,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::hand_over;
 use super::member::{Claim, Member};
 use super::reason::{Choice, Ineligible};
 use crate::model::{
-    CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Now, Transfer, WireTime,
+    CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Transfer, WireTime,
 };
 use crate::ranking::{Contender, Criterion, Rank, Rule};
 
@@ -42,7 +41,7 @@ pub(super) enum Seat {
 
 /// The facts that determine which candidates of one Lease are eligible.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct Conditions {
     pub(super) rule: Rule,
     /// Why no candidate is elected or preferred over a live holder.
     pub(super) hold: Option<Hold>,
@@ -68,34 +67,10 @@ pub(super) struct Terms {
 /// The candidates of one Lease, best first. Those that are not admissible come last.
 pub(super) struct Candidates<'m> {
     pub(super) members: Vec<&'m mut Member>,
-    pub(super) terms: Terms,
+    pub(super) conditions: Conditions,
 }
 
-impl Terms {
-    /// The terms that follow from the newest version of the Lease and from its candidates.
-    pub(super) fn new<'m>(
-        lease: Option<&LeaseRecord>,
-        members: impl Iterator<Item = &'m Member> + Clone,
-        now: Now,
-    ) -> Self {
-        let rule = Rule::of(
-            determining_claims(members.clone()).map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
-        );
-        let hold = match (lease.and_then(|lease| lease.pause(now.wall)), &rule) {
-            (Some(pause), _) => Some(pause),
-            (_, Rule::NoCandidates | Rule::Ours(_)) => None,
-            (_, Rule::ThirdParty(strategy)) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
-            (_, Rule::Disagreement) => Some(Hold::Disagreement),
-        };
-        let mut names = BTreeSet::new();
-        let shared_names = members.filter(|member| !names.insert(&member.key.name));
-        let shared_names = shared_names.map(|member| Arc::clone(&member.key.name)).collect();
-        let Now { moment: now, wall } = now;
-        let (holder, preferred, pinned, transfer, holder_stays) = (None, None, None, None, false);
-        let request_stands = lease.is_some_and(hand_over::stands_among_equals);
-        Self { rule, hold, now, wall, holder, preferred, request_stands, pinned, transfer, holder_stays, shared_names }
-    }
-
+impl Conditions {
     /// The claims of a candidate, or the reason why it is not admissible. Age never makes a candidate inadmissible.
     pub(super) fn admit<'m>(&self, member: &'m Member) -> Result<&'m Claim, Inadmissible> {
         let claim = member.claim.as_ref().map_err(Clone::clone)?;
@@ -221,41 +196,41 @@ impl Seat {
 }
 
 impl<'m> Candidates<'m> {
-    pub(super) fn ranked(members: impl Iterator<Item = &'m mut Member>, terms: Terms) -> Self {
+    pub(super) fn ranked(members: impl Iterator<Item = &'m mut Member>, conditions: Conditions) -> Self {
         let mut members: Vec<&mut Member> = members.collect();
-        members.sort_by(|a, b| compare(&terms, a, b));
-        Self { members, terms }
+        members.sort_by(|a, b| compare(&conditions, a, b));
+        Self { members, conditions }
     }
 
     /// The admissible candidates.
     pub(super) fn admissible(&self) -> impl Iterator<Item = (&Member, &Claim)> {
-        self.members.iter().filter_map(|member| Some((&**member, self.terms.admit(member).ok()?)))
+        self.members.iter().filter_map(|member| Some((&**member, self.conditions.admit(member).ok()?)))
     }
 
     /// The admissible candidates.
     pub(super) fn admissible_mut(&mut self) -> impl Iterator<Item = &mut Member> {
-        let Self { members, terms } = self;
-        members.iter_mut().map(|member| &mut **member).filter(|member| terms.admit(member).is_ok())
+        let Self { members, conditions } = self;
+        members.iter_mut().map(|member| &mut **member).filter(|member| conditions.admit(member).is_ok())
     }
 
     /// The candidates that may be elected to `seat`.
     pub(super) fn eligible_mut(&mut self, seat: &Seat) -> impl Iterator<Item = &mut Member> {
-        let Self { members, terms } = self;
-        members.iter_mut().map(|member| &mut **member).filter(|member| terms.check(member, seat).is_ok())
+        let Self { members, conditions } = self;
+        members.iter_mut().map(|member| &mut **member).filter(|member| conditions.check(member, seat).is_ok())
     }
 
     /// Why the holder is asked to hand over to `electee`. An equal candidate replaces it only by a transfer.
     pub(super) fn advantage(&self, electee: &CandidateKey, holder: &CandidateKey) -> Option<Criterion> {
         let of = |key: &CandidateKey| self.admissible().find(|(member, _)| member.key == *key);
         let ((_, claim), (holder, held_claim)) = (of(electee)?, of(holder)?);
-        Some(if self.terms.is_excluded(holder) {
+        Some(if self.conditions.is_excluded(holder) {
             Criterion::Exclusion
-        } else if self.terms.is_pinned(electee) {
+        } else if self.conditions.is_pinned(electee) {
             Criterion::Pin
         } else {
             let merit = claim
                 .rank
-                .criterion(&held_claim.rank, self.terms.rule.strategy())
+                .criterion(&held_claim.rank, self.conditions.rule.strategy())
                 .filter(|criterion| criterion.is_merit());
             merit.unwrap_or(Criterion::Transfer)
         })
@@ -264,8 +239,8 @@ impl<'m> Candidates<'m> {
     /// The seat of a live holder, if it is an admissible candidate.
     pub(super) fn seat_of(&self, holder: &CandidateKey) -> Option<Seat> {
         let (member, claim) = self.admissible().find(|(member, _)| member.key == *holder)?;
-        let is_excluded = self.terms.is_excluded(member);
-        let is_damped = is_excluded || self.terms.is_damped(member);
+        let is_excluded = self.conditions.is_excluded(member);
+        let is_damped = is_excluded || self.conditions.is_damped(member);
         Some(Seat::Taken { holder: holder.clone(), rank: claim.rank.clone(), is_damped, is_excluded })
     }
 
@@ -276,7 +251,7 @@ impl<'m> Candidates<'m> {
         let next = others.find(|(member, _)| member.responsive == Some(true));
         match (electee, next) {
             (Some(electee), Some(next)) => {
-                let criterion = self.terms.contender(electee).criterion(&self.terms.contender(next));
+                let criterion = self.conditions.contender(electee).criterion(&self.conditions.contender(next));
                 criterion.map_or(Choice::OnlyLive, Choice::Better)
             }
             _ if self.admissible().nth(1).is_some() => Choice::OnlyLive,
@@ -285,10 +260,34 @@ impl<'m> Candidates<'m> {
     }
 }
 
+/// The rule by which these candidates are elected, and why nobody is, if so.
+pub(super) fn rule_and_hold<'m>(
+    lease: Option<&LeaseRecord>,
+    members: impl Iterator<Item = &'m Member>,
+    wall: WireTime,
+) -> (Rule, Option<Hold>) {
+    let claims = determining_claims(members);
+    let rule = Rule::of(claims.map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)));
+    let hold = match (lease.and_then(|lease| lease.pause(wall)), &rule) {
+        (Some(pause), _) => Some(pause),
+        (_, Rule::NoCandidates | Rule::Ours(_)) => None,
+        (_, Rule::ThirdParty(strategy)) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
+        (_, Rule::Disagreement) => Some(Hold::Disagreement),
+    };
+    (rule, hold)
+}
+
+/// The names that two candidates share, one of each kind.
+pub(super) fn shared_names<'m>(members: impl Iterator<Item = &'m Member>) -> BTreeSet<Arc<str>> {
+    let mut names = BTreeSet::new();
+    let shared = members.filter(|member| !names.insert(&member.key.name));
+    shared.map(|member| Arc::clone(&member.key.name)).collect()
+}
+
 /// The order of all candidates, the better one first. Those that are not admissible come last.
-pub(super) fn compare(terms: &Terms, a: &Member, b: &Member) -> Ordering {
-    match (terms.admit(a), terms.admit(b)) {
-        (Ok(a_claim), Ok(b_claim)) => terms.contender((a, a_claim)).order(&terms.contender((b, b_claim))),
+pub(super) fn compare(conditions: &Conditions, a: &Member, b: &Member) -> Ordering {
+    match (conditions.admit(a), conditions.admit(b)) {
+        (Ok(a_claim), Ok(b_claim)) => conditions.contender((a, a_claim)).order(&conditions.contender((b, b_claim))),
         (Ok(_), Err(_)) => Ordering::Less,
         (Err(_), Ok(_)) => Ordering::Greater,
         (Err(_), Err(_)) => a.key.cmp(&b.key),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Terms};
+use super::eligibility::{Candidates, Conditions};
 use super::losses::HoldingPeriod;
 use super::member::Member;
 use super::{Action, Config, Election, Event, LeaseVerdict, Timer, TransferRefusal, writes};
@@ -88,12 +88,12 @@ impl Election {
         holder: &Arc<str>,
         electee: &CandidateKey,
         criterion: Option<Criterion>,
-        terms: &Terms,
+        conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) {
         let Some(observed) = self.lease.view.present() else { return };
         let lease = (observed.record(), self.lease.view.history());
-        let (write, event) = writes::prefer(lease, holder, electee, criterion, terms.rule.strategy());
+        let (write, event) = writes::prefer(lease, holder, electee, criterion, conditions.rule.strategy());
         self.write_lease(write, Some(event), builder);
     }
 
@@ -107,7 +107,8 @@ impl Election {
     ) {
         let Some(record) = self.lease.view.record() else { return };
         let holder = record.holder.as_deref().unwrap_or_default().into();
-        let event = candidates.terms.preferred.clone().map(|preferred| Event::Withdrawn { holder, preferred, why });
+        let event =
+            candidates.conditions.preferred.clone().map(|preferred| Event::Withdrawn { holder, preferred, why });
         let write = writes::unprefer(record, self.lease.view.history(), event.as_ref());
         self.write_lease(write, event, builder);
     }
@@ -118,7 +119,7 @@ impl Election {
     /// The wait before the next ping of the preferred holder is the time from that change to its last ping. So the
     /// intervals double, and a holder that never hands over costs few writes.
     pub(super) fn request_unchanged_since(&self, candidates: &Candidates<'_>, now: Moment) -> Moment {
-        let Terms { holder, preferred, .. } = &candidates.terms;
+        let Conditions { holder, preferred, .. } = &candidates.conditions;
         let is_current = |asked: &&HandOverRequest| {
             (Some(&asked.holder), Some(&asked.preferred)) == (holder.as_ref(), preferred.as_ref())
         };

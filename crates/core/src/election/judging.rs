@@ -1,7 +1,7 @@
 //! How an election reaches its verdicts: the state of the Lease, and for each candidate whether it leads, and why.
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Eligibility, Seat, Terms};
+use super::eligibility::{Candidates, Conditions, Eligibility, Seat};
 use super::losses::{candidate_named, holder_of, kind_of};
 use super::member::Member;
 use super::state::UnheldPeriod;
@@ -14,7 +14,7 @@ use crate::model::{
 /// The common input of all verdicts.
 pub(super) struct LeaseContext<'a> {
     pub(super) lease: &'a LeaseVerdict,
-    pub(super) terms: &'a Terms,
+    pub(super) conditions: &'a Conditions,
     pub(super) seat: Seat,
     /// The place of the preferred holder in the order.
     pub(super) preferred_place: Option<usize>,
@@ -27,8 +27,8 @@ pub(super) struct LeaseContext<'a> {
 
 impl Election {
     /// The state of the Lease before this decision changes anything.
-    pub(super) fn lease_verdict(&mut self, terms: &Terms, builder: &mut DecisionBuilder) -> LeaseVerdict {
-        let now = terms.now;
+    pub(super) fn lease_verdict(&mut self, conditions: &Conditions, builder: &mut DecisionBuilder) -> LeaseVerdict {
+        let now = conditions.now;
         let verdict = match self.lease.view.presence() {
             Presence::Unknown | Presence::Lost { .. } => LeaseVerdict::Unread,
             Presence::Missing(lease) => {
@@ -39,7 +39,7 @@ impl Election {
                     LeaseVerdict::Unheld { since: lease.found_at(), cause: Unheld::Missing }
                 }
             }
-            Presence::Present(observed) => self.present_verdict(observed, terms),
+            Presence::Present(observed) => self.present_verdict(observed, conditions),
         };
         match verdict {
             LeaseVerdict::Unheld { since, cause } => {
@@ -69,9 +69,9 @@ impl Election {
         matches!(ending, Ending::Released(cause) if cause.is_end_of_work()).then_some(ending)
     }
 
-    fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {
+    fn present_verdict(&self, observed: &Observed, conditions: &Conditions) -> LeaseVerdict {
         let record = observed.record();
-        if observed.is_expired(terms.now) {
+        if observed.is_expired(conditions.now) {
             let cause = match (&record.holder, self.stage() == Some(LeaseStage::Granted), self.evidence()) {
                 (Some(_), true, _) => Unheld::Ended(Ending::NotTakenUp),
                 (Some(_), false, Some((evidence, _))) => Unheld::Ended(Ending::ProvenDead(evidence)),
@@ -81,7 +81,7 @@ impl Election {
             };
             return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
         }
-        if observed.is_free(terms.now) || self.lease.view.is_own_creation() {
+        if observed.is_free(conditions.now) || self.lease.view.is_own_creation() {
             let cause = match self.known_end() {
                 _ if record.transitions == 0 => Unheld::New,
                 known => Unheld::Ended(known.unwrap_or(Ending::Released(Cause::Unknown))),
@@ -92,7 +92,7 @@ impl Election {
             return LeaseVerdict::Reserved { until: observed.free_from() };
         };
         match self.holder_of(record).and_then(|key| self.members.get(&key)) {
-            Some(member) if terms.admit(member).is_ok() => LeaseVerdict::Held {
+            Some(member) if conditions.admit(member).is_ok() => LeaseVerdict::Held {
                 holder: member.key.clone(),
                 preferred: self.preferred_of(record, member.key.kind),
                 taken_up: self.stage() != Some(LeaseStage::Granted),
@@ -138,13 +138,13 @@ impl Election {
             LeaseVerdict::Held { holder, preferred, .. } => (candidates.seat_of(holder), preferred.as_ref()),
             _ => (None, None),
         };
-        let Candidates { members, terms } = candidates;
+        let Candidates { members, conditions } = candidates;
         let preferred_place =
             members.iter().position(|member| preferred == Some(&member.key)).map(|index| index.saturating_add(1));
         let changed_at = self.lease.view.present().map(Observed::changed_at);
         let context = LeaseContext {
             lease: verdict,
-            terms,
+            conditions,
             seat: seat.unwrap_or(Seat::Vacant { holder: None }),
             preferred_place,
             electing: self.ballot.is_some(),
@@ -167,7 +167,7 @@ impl Election {
 impl LeaseContext<'_> {
     /// The verdict on one candidate; `place` is its place in the order.
     fn verdict(&self, member: &Member, place: usize) -> CandidateVerdict {
-        let rank = self.terms.admit(member).is_ok().then_some(place);
+        let rank = self.conditions.admit(member).is_ok().then_some(place);
         let (state, reason) = self.judge(member, place);
         CandidateVerdict {
             candidate: member.key.clone(),
@@ -179,12 +179,12 @@ impl LeaseContext<'_> {
             unresponsive_since: member.unresponsive_since,
             damping_count: member.damping.count,
             damped_until: member.damping.end(),
-            forfeited: member.has_forfeited(self.terms.now),
+            forfeited: member.has_forfeited(self.conditions.now),
         }
     }
 
     fn judge(&self, member: &Member, place: usize) -> (CandidateState, Reason) {
-        let eligibility = self.terms.eligibility(member, &self.seat);
+        let eligibility = self.conditions.eligibility(member, &self.seat);
         if let Eligibility::Ineligible(reason @ Ineligible::Inadmissible(_)) = eligibility {
             return (CandidateState::Invalid, Reason::Ineligible(reason));
         }

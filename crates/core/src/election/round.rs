@@ -28,12 +28,12 @@ impl Election {
             return builder.finish(LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
-        let terms = self.terms(now);
-        let verdict = self.lease_verdict(&terms, &mut builder);
+        let conditions = self.conditions(now);
+        let verdict = self.lease_verdict(&conditions, &mut builder);
         self.seek_evidence(&verdict, &mut builder);
 
         let mut members = std::mem::take(&mut self.members);
-        let mut candidates = Candidates::ranked(members.values_mut().map(AsMut::as_mut), terms);
+        let mut candidates = Candidates::ranked(members.values_mut().map(AsMut::as_mut), conditions);
         let verdict = self.elect(verdict, &mut candidates, &mut builder);
         self.report_acts(&mut builder);
         self.follow_request(&verdict, &mut builder);
@@ -54,7 +54,7 @@ impl Election {
         candidates: &mut Candidates<'_>,
         builder: &mut DecisionBuilder,
     ) -> LeaseVerdict {
-        let hold = candidates.terms.hold.clone();
+        let hold = candidates.conditions.hold.clone();
         let silent = self.is_silent(&verdict, builder);
         let mut hold_is_recorded = false;
         match (&verdict, &hold) {
@@ -69,7 +69,7 @@ impl Election {
             }
             (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
                 self.improve(candidates, holder, builder);
-                self.name_strategy(candidates.terms.rule.strategy().as_str(), builder);
+                self.name_strategy(candidates.conditions.rule.strategy().as_str(), builder);
             }
             (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, candidates, builder),
             _ => self.ballot = None,

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::election::Config;
-use crate::model::{Annotation, CandidateRecord, Version};
+use crate::election::{Config, Election};
+use crate::model::{Annotation, CandidateRecord, Now, Version};
 
 const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
 
@@ -18,11 +18,11 @@ fn member(name: &str, emulation: Option<&str>, losses: usize) -> Member {
     member
 }
 
-fn terms(hold: Option<Hold>) -> Terms {
-    Terms {
+fn conditions(hold: Option<Hold>) -> Conditions {
+    Conditions {
         rule: Rule::Ours(crate::model::Strategy::OldestEmulationVersion),
         hold,
-        ..Terms::new(None, std::iter::empty(), NOW)
+        ..Election::new(Config::default(), "n", "l").conditions(NOW)
     }
 }
 
@@ -34,7 +34,7 @@ fn taken(holder: &Member) -> Seat {
 #[test]
 fn each_reason_against_a_candidate_is_named() {
     let vacant = Seat::Vacant { holder: None };
-    let check = |member: &Member, seat: &Seat| terms(None).eligibility(member, seat);
+    let check = |member: &Member, seat: &Seat| conditions(None).eligibility(member, seat);
     let ineligible = Eligibility::Ineligible;
     let inadmissible =
         Ineligible::Inadmissible(Inadmissible::EmulationVersionMissing(crate::model::Strategy::OldestEmulationVersion));
@@ -50,13 +50,13 @@ fn each_reason_against_a_candidate_is_named() {
     let mut failed = a.clone();
     failed.failed_at = Some(NOW.moment);
     assert_eq!(check(&failed, &vacant), ineligible(Ineligible::Unresponsive));
-    let on_hold = terms(Some(Hold::Disagreement)).eligibility(&a, &vacant);
+    let on_hold = conditions(Some(Hold::Disagreement)).eligibility(&a, &vacant);
     assert_eq!(on_hold, ineligible(Ineligible::OnHold(Hold::Disagreement)));
 }
 
 #[test]
 fn a_damped_candidate_replaces_only_a_damped_holder_and_none_if_it_left_a_grant_unused() {
-    let check = |member: &Member, seat: &Seat| terms(None).eligibility(member, seat);
+    let check = |member: &Member, seat: &Seat| conditions(None).eligibility(member, seat);
     let mut damped = member("a", Some("1.4"), 1);
     let (holder, damped_holder) = (member("b", Some("1.5"), 0), member("b", Some("1.5"), 1));
     assert_eq!(check(&damped, &Seat::Vacant { holder: None }), Eligibility::RanksLast);
@@ -66,7 +66,7 @@ fn a_damped_candidate_replaces_only_a_damped_holder_and_none_if_it_left_a_grant_
     let forfeited = damped;
     assert_eq!(check(&forfeited, &taken(&damped_holder)), Eligibility::Ineligible(Ineligible::Forfeited));
     let later = NOW.moment.after(Duration::from_secs(30));
-    let later = Terms { now: later, ..terms(None) }.eligibility(&forfeited, &taken(&holder));
+    let later = Conditions { now: later, ..conditions(None) }.eligibility(&forfeited, &taken(&holder));
     assert_eq!(later, Eligibility::Eligible, "its damping has ended");
 }
 
@@ -74,7 +74,7 @@ fn a_damped_candidate_replaces_only_a_damped_holder_and_none_if_it_left_a_grant_
 fn a_pause_precedes_the_strategy_of_the_candidates() {
     let lease = |hold: &str| LeaseRecord { hold: Some(hold.to_owned()), ..LeaseRecord::default() };
     let mut dissenter = member("a", Some("1.5"), 0);
-    let hold = |lease: &LeaseRecord, member: &Member| Terms::new(Some(lease), std::iter::once(member), NOW).hold;
+    let hold = |lease: &LeaseRecord, member: &Member| rule_and_hold(Some(lease), std::iter::once(member), NOW.wall).1;
     assert_eq!(hold(&lease("disagreement"), &dissenter), None, "the candidate asks for our strategy");
     assert_eq!(hold(&lease("maintenance"), &dissenter), Some(Hold::Pause("maintenance".to_owned())));
     if let Ok(claim) = &mut dissenter.claim {
@@ -91,8 +91,9 @@ fn a_damped_candidate_may_replace_an_excluded_holder() {
     let (mut holder, mut damped) = (member("b", Some("1.5"), 0), member("a", Some("1.5"), 1));
     Arc::make_mut(&mut holder.record).acts.exclude = Some(Annotation::Valid(exclusion));
     let key = holder.key.clone();
-    let Candidates { members, terms } = Candidates::ranked([&mut holder, &mut damped].into_iter(), terms(None));
-    let candidates = Candidates { members, terms };
+    let Candidates { members, conditions } =
+        Candidates::ranked([&mut holder, &mut damped].into_iter(), conditions(None));
+    let candidates = Candidates { members, conditions };
     let seat = candidates.seat_of(&key).unwrap();
-    assert_eq!(candidates.terms.eligibility(candidates.members[0], &seat), Eligibility::RanksLast);
+    assert_eq!(candidates.conditions.eligibility(candidates.members[0], &seat), Eligibility::RanksLast);
 }

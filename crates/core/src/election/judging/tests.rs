@@ -23,15 +23,15 @@ fn a_candidate_better_than_the_holder_is_pinged_unless_an_even_better_one_is_pre
         preferred: Some(CandidateKey::hustings("b")),
         taken_up: true,
     };
-    let terms = Terms {
+    let conditions = Conditions {
         rule: Rule::Ours(crate::model::Strategy::OldestEmulationVersion),
-        ..Terms::new(None, std::iter::empty(), NOW)
+        ..Election::new(Config::default(), "n", "l").conditions(NOW)
     };
     let rank = holder.claim.clone().unwrap().rank;
     let config = Config::default();
     let context = LeaseContext {
         lease: &lease,
-        terms: &terms,
+        conditions: &conditions,
         seat: Seat::Taken { holder: holder.key.clone(), rank, is_damped: false, is_excluded: false },
         preferred_place: Some(2),
         electing: false,

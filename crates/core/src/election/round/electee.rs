@@ -52,8 +52,14 @@ impl Election {
             Some(observed) => {
                 let lease = (observed.record(), self.lease.view.history());
                 let why = (candidates.choice(&electee), self.known_end());
-                let (write, event) =
-                    writes::grant(lease, &electee, why, candidates.terms.rule.strategy(), builder.now, &self.config);
+                let (write, event) = writes::grant(
+                    lease,
+                    &electee,
+                    why,
+                    candidates.conditions.rule.strategy(),
+                    builder.now,
+                    &self.config,
+                );
                 self.write_lease(write, Some(event), builder);
                 if builder.writes_lease() {
                     self.conclude_transfer(Some(&electee), &seat, candidates, builder);
@@ -69,7 +75,8 @@ impl Election {
         let was_reported = std::mem::replace(&mut period.no_live_candidate, !candidates.members.is_empty());
         if period.no_live_candidate && !was_reported {
             let admissible = candidates.admissible().count();
-            let excluded = candidates.admissible().filter(|(member, _)| candidates.terms.is_excluded(member)).count();
+            let excluded =
+                candidates.admissible().filter(|(member, _)| candidates.conditions.is_excluded(member)).count();
             let inadmissible = candidates.members.len().saturating_sub(admissible);
             let silent = admissible.saturating_sub(excluded);
             builder.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible, excluded }));
@@ -89,17 +96,19 @@ impl Election {
         else {
             return;
         };
-        if let Some(electee) = electee.as_ref().filter(|electee| candidates.terms.preferred.as_ref() != Some(electee)) {
+        if let Some(electee) =
+            electee.as_ref().filter(|electee| candidates.conditions.preferred.as_ref() != Some(electee))
+        {
             // The answer to this write shows whether the server keeps the request that would follow.
             if holder.kind == CandidateKind::Native && !self.may_keep_request() {
                 if let Some(record) = self.lease.view.record() {
-                    let write = writes::name_strategy(record, candidates.terms.rule.strategy().as_str());
+                    let write = writes::name_strategy(record, candidates.conditions.rule.strategy().as_str());
                     self.write_lease(write, None, builder);
                 }
                 return;
             }
             let criterion = candidates.advantage(electee, holder).unwrap_or(Criterion::EmulationVersion);
-            self.prefer(&holder.to_string().into(), electee, Some(criterion), &candidates.terms, builder);
+            self.prefer(&holder.to_string().into(), electee, Some(criterion), &candidates.conditions, builder);
             if !builder.writes_lease() {
                 return;
             }
@@ -119,8 +128,10 @@ impl Election {
         let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Fill, &seat, candidates, builder) else {
             return;
         };
-        if let Some(electee) = electee.as_ref().filter(|electee| candidates.terms.preferred.as_ref() != Some(electee)) {
-            self.prefer(holder, electee, None, &candidates.terms, builder);
+        if let Some(electee) =
+            electee.as_ref().filter(|electee| candidates.conditions.preferred.as_ref() != Some(electee))
+        {
+            self.prefer(holder, electee, None, &candidates.conditions, builder);
             if !builder.writes_lease() {
                 return;
             }
@@ -139,7 +150,7 @@ impl Election {
     ) -> BallotResult {
         let now = builder.now.moment;
         let Some(record) = self.lease.view.record() else { return BallotResult::Open };
-        let preferred = candidates.terms.preferred.clone();
+        let preferred = candidates.conditions.preferred.clone();
         let is_asked = preferred.is_some() || record.preferred_holder.is_some();
         let unchanged_since = self.request_unchanged_since(candidates, now);
         let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();

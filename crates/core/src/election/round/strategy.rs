@@ -43,10 +43,10 @@ impl Election {
     ) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
             && let Some(record) = self.lease.view.record()
-            && (record.preferred_holder.is_some() || candidates.terms.preferred.is_some())
+            && (record.preferred_holder.is_some() || candidates.conditions.preferred.is_some())
         {
             self.withdraw_request(TransferRefusal::OnHold(hold.clone()), candidates, builder);
-            if let Some(to) = candidates.terms.transfer.clone().filter(|_| builder.writes_lease()) {
+            if let Some(to) = candidates.conditions.transfer.clone().filter(|_| builder.writes_lease()) {
                 // That write removes the transfer.
                 builder.act(Action::Event(Event::TransferRefused { to, why: TransferRefusal::OnHold(hold.clone()) }));
             }
