@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Eligibility, Seat};
+use super::eligibility::{Conditions, Seat};
 use super::member::Member;
 use super::state::ReportedActs;
-use super::{Action, AdminAct, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
-use crate::model::{Annotation, CandidateKey, Exclusion, Transfer, WireTime};
+use super::{Action, AdminAct, Election, Event, LeaseVerdict, Timer, TransferRefusal, writes};
+use crate::model::{Annotation, CandidateKey, Exclusion, WireTime};
 
 impl Election {
     /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A
@@ -57,18 +57,13 @@ impl Election {
     }
 
     /// Removes from the Lease a pause or a pin that has ended, and a transfer that cannot be carried out.
-    pub(super) fn end_acts(
-        &mut self,
-        verdict: &LeaseVerdict,
-        candidates: &Candidates<'_>,
-        builder: &mut DecisionBuilder,
-    ) {
+    pub(super) fn end_acts(&mut self, verdict: &LeaseVerdict, conditions: &Conditions, builder: &mut DecisionBuilder) {
         let wall = builder.now.wall;
         let Some(record) = self.lease.view.record() else { return };
         if builder.writes_lease() || !record.enrolled {
             return;
         }
-        let refusal = match (verdict, &candidates.conditions.hold) {
+        let refusal = match (verdict, &conditions.hold) {
             (_, Some(hold)) => Some(TransferRefusal::OnHold(hold.clone())),
             // A holder that stops has deleted its candidate. The election of its successor carries the transfer out.
             (LeaseVerdict::Foreign { holder }, _) if !self.is_leaving() => {
@@ -90,13 +85,13 @@ impl Election {
         &mut self,
         electee: Option<&CandidateKey>,
         seat: &Seat,
-        candidates: &Candidates<'_>,
+        conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) {
-        let Some(to) = candidates.conditions.transfer.clone() else { return };
+        let Some(to) = conditions.transfer.clone() else { return };
         let is_done = electee.is_some_and(|electee| to.includes(electee));
         let event = (!is_done).then(|| {
-            let why = candidates.refusal(&to, electee, seat);
+            let why = conditions.refusal(&self.members, &to, electee, seat);
             Event::TransferRefused { to, why }
         });
         if builder.writes_lease() {
@@ -105,22 +100,6 @@ impl Election {
         } else if let Some(record) = self.lease.view.record() {
             let write = writes::end_acts(record, builder.now.wall, true, event.as_ref());
             self.write_lease(write, event, builder);
-        }
-    }
-}
-
-impl Candidates<'_> {
-    /// Why the holder does not hand over to this candidate.
-    pub(super) fn refusal(&self, to: &Transfer, electee: Option<&CandidateKey>, seat: &Seat) -> TransferRefusal {
-        let Transfer::To(name) = to else { return TransferRefusal::NoOther };
-        let Some(member) = self.members.iter().find(|member| *member.key.name == **name) else {
-            return TransferRefusal::NoSuchCandidate;
-        };
-        match (self.conditions.eligibility(member, seat), electee) {
-            (Eligibility::Ineligible(Ineligible::Holder), _) => TransferRefusal::Holds,
-            (Eligibility::Ineligible(why), _) => TransferRefusal::Ineligible(why),
-            (_, Some(better)) => TransferRefusal::Outranked(better.clone()),
-            (_, None) => TransferRefusal::Ineligible(Ineligible::Unresponsive),
         }
     }
 }

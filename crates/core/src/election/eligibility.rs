@@ -6,6 +6,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::TransferRefusal;
+use super::losses::Members;
 use super::member::{Claim, Member};
 use super::reason::{Choice, Ineligible};
 use crate::model::{
@@ -62,12 +64,6 @@ pub(super) struct Conditions {
     pub(super) holder_stays: bool,
     /// The names that two candidates share, one of each kind.
     pub(super) shared_names: BTreeSet<Arc<str>>,
-}
-
-/// The candidates of one Lease, best first. Those that are not admissible come last.
-pub(super) struct Candidates<'m> {
-    pub(super) members: Vec<&'m mut Member>,
-    pub(super) conditions: Conditions,
 }
 
 impl Conditions {
@@ -195,67 +191,109 @@ impl Seat {
     }
 }
 
-impl<'m> Candidates<'m> {
-    pub(super) fn ranked(members: impl Iterator<Item = &'m mut Member>, conditions: Conditions) -> Self {
-        let mut members: Vec<&mut Member> = members.collect();
-        members.sort_by(|a, b| compare(&conditions, a, b));
-        Self { members, conditions }
+/// What follows from the conditions for all candidates of the Lease.
+impl Conditions {
+    /// All candidates, best first. Those that are not admissible come last.
+    pub(super) fn ranked<'m>(&self, members: &'m Members) -> Vec<&'m Member> {
+        let mut ranked: Vec<&Member> = members.values().map(AsRef::as_ref).collect();
+        ranked.sort_by(|a, b| self.compare(a, b));
+        ranked
     }
 
-    /// The admissible candidates.
-    pub(super) fn admissible(&self) -> impl Iterator<Item = (&Member, &Claim)> {
-        self.members.iter().filter_map(|member| Some((&**member, self.conditions.admit(member).ok()?)))
+    /// All candidates, best first. Those that are not admissible come last.
+    pub(super) fn ranked_mut<'m>(&self, members: &'m mut Members) -> Vec<&'m mut Member> {
+        let mut ranked: Vec<&mut Member> = members.values_mut().map(AsMut::as_mut).collect();
+        ranked.sort_by(|a, b| self.compare(a, b));
+        ranked
     }
 
-    /// The admissible candidates.
-    pub(super) fn admissible_mut(&mut self) -> impl Iterator<Item = &mut Member> {
-        let Self { members, conditions } = self;
-        members.iter_mut().map(|member| &mut **member).filter(|member| conditions.admit(member).is_ok())
+    /// The admissible candidates, best first.
+    pub(super) fn admissible<'m>(&'m self, members: &'m Members) -> impl Iterator<Item = (&'m Member, &'m Claim)> {
+        self.ranked(members).into_iter().filter_map(|member| Some((member, self.admit(member).ok()?)))
     }
 
-    /// The candidates that may be elected to `seat`.
-    pub(super) fn eligible_mut(&mut self, seat: &Seat) -> impl Iterator<Item = &mut Member> {
-        let Self { members, conditions } = self;
-        members.iter_mut().map(|member| &mut **member).filter(|member| conditions.check(member, seat).is_ok())
+    /// The candidates that may be elected to `seat`, best first.
+    pub(super) fn eligible_mut<'m>(
+        &self,
+        members: &'m mut Members,
+        seat: &Seat,
+    ) -> impl Iterator<Item = &'m mut Member> {
+        let members = members.values_mut().map(AsMut::as_mut);
+        let mut eligible: Vec<&mut Member> = members.filter(|member| self.check(member, seat).is_ok()).collect();
+        eligible.sort_by(|a, b| self.compare(a, b));
+        eligible.into_iter()
     }
 
     /// Why the holder is asked to hand over to `electee`. An equal candidate replaces it only by a transfer.
-    pub(super) fn advantage(&self, electee: &CandidateKey, holder: &CandidateKey) -> Option<Criterion> {
-        let of = |key: &CandidateKey| self.admissible().find(|(member, _)| member.key == *key);
-        let ((_, claim), (holder, held_claim)) = (of(electee)?, of(holder)?);
-        Some(if self.conditions.is_excluded(holder) {
+    pub(super) fn advantage(
+        &self,
+        members: &Members,
+        electee: &CandidateKey,
+        holder: &CandidateKey,
+    ) -> Option<Criterion> {
+        let (electee, holder) = (members.get(electee)?, members.get(holder)?);
+        let (claim, held_claim) = (self.admit(electee).ok()?, self.admit(holder).ok()?);
+        Some(if self.is_excluded(holder) {
             Criterion::Exclusion
-        } else if self.conditions.is_pinned(electee) {
+        } else if self.is_pinned(&electee.key) {
             Criterion::Pin
         } else {
-            let merit = claim
-                .rank
-                .criterion(&held_claim.rank, self.conditions.rule.strategy())
-                .filter(|criterion| criterion.is_merit());
-            merit.unwrap_or(Criterion::Transfer)
+            let merit = claim.rank.criterion(&held_claim.rank, self.rule.strategy());
+            merit.filter(|criterion| criterion.is_merit()).unwrap_or(Criterion::Transfer)
         })
     }
 
     /// The seat of a live holder, if it is an admissible candidate.
-    pub(super) fn seat_of(&self, holder: &CandidateKey) -> Option<Seat> {
-        let (member, claim) = self.admissible().find(|(member, _)| member.key == *holder)?;
-        let is_excluded = self.conditions.is_excluded(member);
-        let is_damped = is_excluded || self.conditions.is_damped(member);
+    pub(super) fn seat_of(&self, members: &Members, holder: &CandidateKey) -> Option<Seat> {
+        let member = members.get(holder)?;
+        let claim = self.admit(member).ok()?;
+        let is_excluded = self.is_excluded(member);
+        let is_damped = is_excluded || self.is_damped(member);
         Some(Seat::Taken { holder: holder.clone(), rank: claim.rank.clone(), is_damped, is_excluded })
     }
 
     /// Why `electee` is elected to a free Lease.
-    pub(super) fn choice(&self, electee: &CandidateKey) -> Choice {
-        let mut others = self.admissible().skip_while(|(member, _)| member.key != *electee);
+    pub(super) fn choice(&self, members: &Members, electee: &CandidateKey) -> Choice {
+        let mut others = self.admissible(members).skip_while(|(member, _)| member.key != *electee);
         let electee = others.next();
         let next = others.find(|(member, _)| member.responsive == Some(true));
         match (electee, next) {
             (Some(electee), Some(next)) => {
-                let criterion = self.conditions.contender(electee).criterion(&self.conditions.contender(next));
+                let criterion = self.contender(electee).criterion(&self.contender(next));
                 criterion.map_or(Choice::OnlyLive, Choice::Better)
             }
-            _ if self.admissible().nth(1).is_some() => Choice::OnlyLive,
+            _ if self.admissible(members).nth(1).is_some() => Choice::OnlyLive,
             _ => Choice::Only,
+        }
+    }
+
+    /// Why the holder does not hand over to this candidate.
+    pub(super) fn refusal(
+        &self,
+        members: &Members,
+        to: &Transfer,
+        electee: Option<&CandidateKey>,
+        seat: &Seat,
+    ) -> TransferRefusal {
+        let Transfer::To(name) = to else { return TransferRefusal::NoOther };
+        let Some(member) = self.ranked(members).into_iter().find(|member| *member.key.name == **name) else {
+            return TransferRefusal::NoSuchCandidate;
+        };
+        match (self.eligibility(member, seat), electee) {
+            (Eligibility::Ineligible(Ineligible::Holder), _) => TransferRefusal::Holds,
+            (Eligibility::Ineligible(why), _) => TransferRefusal::Ineligible(why),
+            (_, Some(better)) => TransferRefusal::Outranked(better.clone()),
+            (_, None) => TransferRefusal::Ineligible(Ineligible::Unresponsive),
+        }
+    }
+
+    /// The order of all candidates, the better one first. Those that are not admissible come last.
+    fn compare(&self, a: &Member, b: &Member) -> Ordering {
+        match (self.admit(a), self.admit(b)) {
+            (Ok(a_claim), Ok(b_claim)) => self.contender((a, a_claim)).order(&self.contender((b, b_claim))),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => a.key.cmp(&b.key),
         }
     }
 }
@@ -282,16 +320,6 @@ pub(super) fn shared_names<'m>(members: impl Iterator<Item = &'m Member>) -> BTr
     let mut names = BTreeSet::new();
     let shared = members.filter(|member| !names.insert(&member.key.name));
     shared.map(|member| Arc::clone(&member.key.name)).collect()
-}
-
-/// The order of all candidates, the better one first. Those that are not admissible come last.
-pub(super) fn compare(conditions: &Conditions, a: &Member, b: &Member) -> Ordering {
-    match (conditions.admit(a), conditions.admit(b)) {
-        (Ok(a_claim), Ok(b_claim)) => conditions.contender((a, a_claim)).order(&conditions.contender((b, b_claim))),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => a.key.cmp(&b.key),
-    }
 }
 
 /// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive and that the

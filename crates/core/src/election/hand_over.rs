@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Conditions};
+use super::eligibility::Conditions;
 use super::losses::HoldingPeriod;
 use super::member::Member;
 use super::{Action, Config, Election, Event, LeaseVerdict, Timer, TransferRefusal, writes};
@@ -102,13 +102,12 @@ impl Election {
     pub(super) fn withdraw_request(
         &mut self,
         why: TransferRefusal,
-        candidates: &Candidates<'_>,
+        conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) {
         let Some(record) = self.lease.view.record() else { return };
         let holder = record.holder.as_deref().unwrap_or_default().into();
-        let event =
-            candidates.conditions.preferred.clone().map(|preferred| Event::Withdrawn { holder, preferred, why });
+        let event = conditions.preferred.clone().map(|preferred| Event::Withdrawn { holder, preferred, why });
         let write = writes::unprefer(record, self.lease.view.history(), event.as_ref());
         self.write_lease(write, event, builder);
     }
@@ -118,16 +117,15 @@ impl Election {
     ///
     /// The wait before the next ping of the preferred holder is the time from that change to its last ping. So the
     /// intervals double, and a holder that never hands over costs few writes.
-    pub(super) fn request_unchanged_since(&self, candidates: &Candidates<'_>, now: Moment) -> Moment {
-        let Conditions { holder, preferred, .. } = &candidates.conditions;
+    pub(super) fn request_unchanged_since(&self, conditions: &Conditions, now: Moment) -> Moment {
+        let Conditions { holder, preferred, .. } = conditions;
         let is_current = |asked: &&HandOverRequest| {
             (Some(&asked.holder), Some(&asked.preferred)) == (holder.as_ref(), preferred.as_ref())
         };
         let Some(asked) = self.request.as_ref().filter(is_current) else { return now };
         let term = self.holding_period.as_ref().map(|period| period.since);
-        candidates
-            .members
-            .iter()
+        self.members
+            .values()
             .filter(|member| member.key == asked.holder || member.key == asked.preferred)
             .map(|member| member.claim_changed_at)
             .chain(term)

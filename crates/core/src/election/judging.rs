@@ -1,7 +1,7 @@
 //! How an election reaches its verdicts: the state of the Lease, and for each candidate whether it leads, and why.
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Candidates, Conditions, Eligibility, Seat};
+use super::eligibility::{Conditions, Eligibility, Seat};
 use super::losses::{candidate_named, holder_of, kind_of};
 use super::member::Member;
 use super::state::UnheldPeriod;
@@ -128,17 +128,19 @@ impl Election {
     }
 
     pub(super) fn judge(
-        &self,
+        &mut self,
         verdict: &LeaseVerdict,
-        candidates: &mut Candidates<'_>,
+        conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) -> Vec<CandidateVerdict> {
         let now = builder.now.moment;
         let (seat, preferred) = match verdict {
-            LeaseVerdict::Held { holder, preferred, .. } => (candidates.seat_of(holder), preferred.as_ref()),
+            LeaseVerdict::Held { holder, preferred, .. } => {
+                (conditions.seat_of(&self.members, holder), preferred.as_ref())
+            }
             _ => (None, None),
         };
-        let Candidates { members, conditions } = candidates;
+        let members = conditions.ranked_mut(&mut self.members);
         let preferred_place =
             members.iter().position(|member| preferred == Some(&member.key)).map(|index| index.saturating_add(1));
         let changed_at = self.lease.view.present().map(Observed::changed_at);
@@ -152,7 +154,7 @@ impl Election {
             config: &self.config,
         };
         let mut verdicts = Vec::with_capacity(members.len());
-        for (index, member) in members.iter_mut().enumerate() {
+        for (index, member) in members.into_iter().enumerate() {
             if let Some(until) = member.damping.until(now) {
                 builder.set(Timer::DampingEnd, until);
             }

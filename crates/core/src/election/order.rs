@@ -1,7 +1,7 @@
 //! The order of the candidates, for everybody who shows it: `hustings status`, explanations and the page.
 
 use super::Election;
-use super::eligibility::{Conditions, compare, rule_and_hold, shared_names};
+use super::eligibility::{Conditions, rule_and_hold, shared_names};
 use super::hand_over;
 use crate::model::{CandidateKey, CandidateKind, Now};
 use crate::ranking::Criterion;
@@ -11,9 +11,7 @@ impl Election {
     /// that are not admissible have no place and come last.
     pub fn ranking(&self, now: Now) -> Vec<(CandidateKey, Option<usize>)> {
         let conditions = self.conditions(now);
-        let mut members: Vec<_> = self.members.values().map(AsRef::as_ref).collect();
-        members.sort_by(|a, b| compare(&conditions, a, b));
-        let places = members.into_iter().zip(1..);
+        let places = conditions.ranked(&self.members).into_iter().zip(1..);
         places.map(|(member, place)| (member.key.clone(), conditions.admit(member).is_ok().then_some(place))).collect()
     }
 

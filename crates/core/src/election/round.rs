@@ -4,9 +4,9 @@ mod electee;
 mod strategy;
 mod upkeep;
 
-use self::upkeep::{settle, withdraw_pings};
+use self::upkeep::settle;
 use super::builder::DecisionBuilder;
-use super::eligibility::Candidates;
+use super::eligibility::Conditions;
 use super::ineffective::Part;
 use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
 use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Presence};
@@ -32,51 +32,43 @@ impl Election {
         let verdict = self.lease_verdict(&conditions, &mut builder);
         self.seek_evidence(&verdict, &mut builder);
 
-        let mut members = std::mem::take(&mut self.members);
-        let mut candidates = Candidates::ranked(members.values_mut().map(AsMut::as_mut), conditions);
-        let verdict = self.elect(verdict, &mut candidates, &mut builder);
+        let verdict = self.elect(verdict, &conditions, &mut builder);
         self.report_acts(&mut builder);
         self.follow_request(&verdict, &mut builder);
-        self.collect(&mut candidates, &mut builder);
-        withdraw_pings(&mut candidates, &mut builder);
-        let verdicts = self.judge(&verdict, &mut candidates, &mut builder);
-        self.report_ineffective(&mut candidates, &mut builder);
+        self.collect(&mut builder);
+        self.withdraw_pings(&mut builder);
+        let verdicts = self.judge(&verdict, &conditions, &mut builder);
+        self.report_ineffective(&mut builder);
         self.report_second_controller(&mut builder);
-        self.members = members;
         builder.finish(verdict, verdicts)
     }
 
     /// Runs the election that the Lease needs, if any, and plans the write that follows. Returns the verdict, which may
     /// have become a hold or a lack of live candidates.
-    fn elect(
-        &mut self,
-        verdict: LeaseVerdict,
-        candidates: &mut Candidates<'_>,
-        builder: &mut DecisionBuilder,
-    ) -> LeaseVerdict {
-        let hold = candidates.conditions.hold.clone();
+    fn elect(&mut self, verdict: LeaseVerdict, conditions: &Conditions, builder: &mut DecisionBuilder) -> LeaseVerdict {
+        let hold = conditions.hold.clone();
         let silent = self.is_silent(&verdict, builder);
         let mut hold_is_recorded = false;
         match (&verdict, &hold) {
-            (LeaseVerdict::Unheld { .. }, None) => self.fill(candidates, builder),
-            (LeaseVerdict::Unheld { .. }, Some(hold)) => hold_is_recorded = self.hold(hold, candidates, builder),
-            (_, None) if silent => self.find_successor(candidates, verdict.holder(), builder),
+            (LeaseVerdict::Unheld { .. }, None) => self.fill(conditions, builder),
+            (LeaseVerdict::Unheld { .. }, Some(hold)) => hold_is_recorded = self.hold(hold, conditions, builder),
+            (_, None) if silent => self.find_successor(conditions, verdict.holder(), builder),
             (
                 LeaseVerdict::Held { holder: CandidateKey { name: holder, .. }, .. } | LeaseVerdict::Foreign { holder },
                 None,
             ) if self.is_leaving() => {
-                self.relieve(candidates, holder, builder);
+                self.relieve(conditions, holder, builder);
             }
             (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
-                self.improve(candidates, holder, builder);
-                self.name_strategy(candidates.conditions.rule.strategy().as_str(), builder);
+                self.improve(conditions, holder, builder);
+                self.name_strategy(conditions.rule.strategy().as_str(), builder);
             }
-            (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, candidates, builder),
+            (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, conditions, builder),
             _ => self.ballot = None,
         }
-        self.end_acts(&verdict, candidates, builder);
+        self.end_acts(&verdict, conditions, builder);
         self.remove_mark(&verdict, builder);
-        self.maintain_label(&verdict, candidates, builder);
+        self.maintain_label(&verdict, builder);
         match (verdict, hold) {
             (LeaseVerdict::Unheld { since, .. }, Some(hold)) if hold_is_recorded => {
                 LeaseVerdict::OnHold { hold, since }

@@ -88,12 +88,11 @@ fn a_pause_precedes_the_strategy_of_the_candidates() {
 #[test]
 fn a_damped_candidate_may_replace_an_excluded_holder() {
     let exclusion = Exclusion { until: WireTime::from_micros(1), reason: String::new() };
-    let (mut holder, mut damped) = (member("b", Some("1.5"), 0), member("a", Some("1.5"), 1));
+    let (mut holder, damped) = (member("b", Some("1.5"), 0), member("a", Some("1.5"), 1));
     Arc::make_mut(&mut holder.record).acts.exclude = Some(Annotation::Valid(exclusion));
-    let key = holder.key.clone();
-    let Candidates { members, conditions } =
-        Candidates::ranked([&mut holder, &mut damped].into_iter(), conditions(None));
-    let candidates = Candidates { members, conditions };
-    let seat = candidates.seat_of(&key).unwrap();
-    assert_eq!(candidates.conditions.eligibility(candidates.members[0], &seat), Eligibility::RanksLast);
+    let holder_key = holder.key.clone();
+    let members = Members::from([holder, damped.clone()].map(|member| (member.key.clone(), Box::new(member))));
+    let conditions = conditions(None);
+    let seat = conditions.seat_of(&members, &holder_key).unwrap();
+    assert_eq!(conditions.eligibility(&damped, &seat), Eligibility::RanksLast);
 }

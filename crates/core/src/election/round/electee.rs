@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
 use crate::election::builder::DecisionBuilder;
-use crate::election::eligibility::{Candidates, Seat};
+use crate::election::eligibility::{Conditions, Seat};
 use crate::election::member::Member;
 use crate::election::{Action, Election, Event, Timer, hand_over, writes};
 use crate::model::{CandidateKey, CandidateKind, Transfer};
@@ -14,26 +14,26 @@ impl Election {
     /// The Lease will soon be free: finds the candidate that would be elected. Grants nothing yet.
     pub(super) fn find_successor(
         &mut self,
-        candidates: &mut Candidates<'_>,
+        conditions: &Conditions,
         holder: Option<&Arc<str>>,
         builder: &mut DecisionBuilder,
     ) {
         let ballot = Ballot::enter(&mut self.ballot, BallotPurpose::Fill, builder.now.moment, &self.config);
         let seat = Seat::Vacant { holder: holder.cloned() };
-        ballot.poll(candidates.eligible_mut(&seat), None, builder, &self.config);
+        ballot.poll(conditions.eligible_mut(&mut self.members, &seat), None, builder, &self.config);
     }
 
     /// The Lease is free: elects a holder.
-    pub(super) fn fill(&mut self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
+    pub(super) fn fill(&mut self, conditions: &Conditions, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
         let ballot = Ballot::enter(&mut self.ballot, BallotPurpose::Fill, now, &self.config);
         let seat = Seat::Vacant { holder: None };
-        let outcome = ballot.poll(candidates.eligible_mut(&seat), None, builder, &self.config);
+        let outcome = ballot.poll(conditions.eligible_mut(&mut self.members, &seat), None, builder, &self.config);
         let electee = match outcome {
             BallotResult::Open => return,
             BallotResult::Closed(None) => {
                 self.ballot = None;
-                self.report_no_live_candidate(candidates, builder);
+                self.report_no_live_candidate(conditions, builder);
                 return;
             }
             BallotResult::Closed(Some(electee)) => electee,
@@ -41,7 +41,7 @@ impl Election {
         if let Some(period) = &mut self.unheld_period {
             period.no_live_candidate = false;
         }
-        let first = candidates.eligible_mut(&seat).map(|member| member.first_seen).min();
+        let first = conditions.eligible_mut(&mut self.members, &seat).map(|member| member.first_seen).min();
         let settled = first.map_or(now, |first| first.after(self.config.settling));
         if now < settled {
             builder.set(Timer::Settling, settled);
@@ -51,18 +51,12 @@ impl Election {
             None => self.create_lease(builder),
             Some(observed) => {
                 let lease = (observed.record(), self.lease.view.history());
-                let why = (candidates.choice(&electee), self.known_end());
-                let (write, event) = writes::grant(
-                    lease,
-                    &electee,
-                    why,
-                    candidates.conditions.rule.strategy(),
-                    builder.now,
-                    &self.config,
-                );
+                let why = (conditions.choice(&self.members, &electee), self.known_end());
+                let (write, event) =
+                    writes::grant(lease, &electee, why, conditions.rule.strategy(), builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
                 if builder.writes_lease() {
-                    self.conclude_transfer(Some(&electee), &seat, candidates, builder);
+                    self.conclude_transfer(Some(&electee), &seat, conditions, builder);
                 }
             }
         }
@@ -70,14 +64,14 @@ impl Election {
 
     /// The election found no candidate. One event reports that, until a live candidate is found or the Lease is held
     /// again. A Lease without candidates needs no report; its component may be scaled to zero.
-    fn report_no_live_candidate(&mut self, candidates: &Candidates<'_>, builder: &mut DecisionBuilder) {
+    fn report_no_live_candidate(&mut self, conditions: &Conditions, builder: &mut DecisionBuilder) {
         let Some(period) = &mut self.unheld_period else { return };
-        let was_reported = std::mem::replace(&mut period.no_live_candidate, !candidates.members.is_empty());
+        let was_reported = std::mem::replace(&mut period.no_live_candidate, !self.members.is_empty());
         if period.no_live_candidate && !was_reported {
-            let admissible = candidates.admissible().count();
+            let admissible = conditions.admissible(&self.members).count();
             let excluded =
-                candidates.admissible().filter(|(member, _)| candidates.conditions.is_excluded(member)).count();
-            let inadmissible = candidates.members.len().saturating_sub(admissible);
+                conditions.admissible(&self.members).filter(|(member, _)| conditions.is_excluded(member)).count();
+            let inadmissible = self.members.len().saturating_sub(admissible);
             let silent = admissible.saturating_sub(excluded);
             builder.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible, excluded }));
         }
@@ -85,58 +79,44 @@ impl Election {
 
     /// The holder is live: asks it to hand over to a live candidate that is better by merit. Withdraws the request when
     /// there is none.
-    pub(super) fn improve(
-        &mut self,
-        candidates: &mut Candidates<'_>,
-        holder: &CandidateKey,
-        builder: &mut DecisionBuilder,
-    ) {
-        let Some(seat) = candidates.seat_of(holder) else { return };
-        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Improve, &seat, candidates, builder)
+    pub(super) fn improve(&mut self, conditions: &Conditions, holder: &CandidateKey, builder: &mut DecisionBuilder) {
+        let Some(seat) = conditions.seat_of(&self.members, holder) else { return };
+        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Improve, &seat, conditions, builder)
         else {
             return;
         };
-        if let Some(electee) =
-            electee.as_ref().filter(|electee| candidates.conditions.preferred.as_ref() != Some(electee))
-        {
+        if let Some(electee) = electee.as_ref().filter(|electee| conditions.preferred.as_ref() != Some(electee)) {
             // The answer to this write shows whether the server keeps the request that would follow.
             if holder.kind == CandidateKind::Native && !self.may_keep_request() {
                 if let Some(record) = self.lease.view.record() {
-                    let write = writes::name_strategy(record, candidates.conditions.rule.strategy().as_str());
+                    let write = writes::name_strategy(record, conditions.rule.strategy().as_str());
                     self.write_lease(write, None, builder);
                 }
                 return;
             }
-            let criterion = candidates.advantage(electee, holder).unwrap_or(Criterion::EmulationVersion);
-            self.prefer(&holder.to_string().into(), electee, Some(criterion), &candidates.conditions, builder);
+            let criterion = conditions.advantage(&self.members, electee, holder).unwrap_or(Criterion::EmulationVersion);
+            self.prefer(&holder.to_string().into(), electee, Some(criterion), conditions, builder);
             if !builder.writes_lease() {
                 return;
             }
         }
-        self.conclude_transfer(electee.as_ref(), &seat, candidates, builder);
+        self.conclude_transfer(electee.as_ref(), &seat, conditions, builder);
     }
 
     /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
     /// same proofs of life serve the grant that follows.
-    pub(super) fn relieve(
-        &mut self,
-        candidates: &mut Candidates<'_>,
-        holder: &Arc<str>,
-        builder: &mut DecisionBuilder,
-    ) {
+    pub(super) fn relieve(&mut self, conditions: &Conditions, holder: &Arc<str>, builder: &mut DecisionBuilder) {
         let seat = Seat::Vacant { holder: Some(Arc::clone(holder)) };
-        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Fill, &seat, candidates, builder) else {
+        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Fill, &seat, conditions, builder) else {
             return;
         };
-        if let Some(electee) =
-            electee.as_ref().filter(|electee| candidates.conditions.preferred.as_ref() != Some(electee))
-        {
-            self.prefer(holder, electee, None, &candidates.conditions, builder);
+        if let Some(electee) = electee.as_ref().filter(|electee| conditions.preferred.as_ref() != Some(electee)) {
+            self.prefer(holder, electee, None, conditions, builder);
             if !builder.writes_lease() {
                 return;
             }
         }
-        self.conclude_transfer(electee.as_ref(), &seat, candidates, builder);
+        self.conclude_transfer(electee.as_ref(), &seat, conditions, builder);
     }
 
     /// Runs the election of a preferred holder among the eligible candidates. Withdraws the request when none is left.
@@ -145,23 +125,24 @@ impl Election {
         &mut self,
         purpose: BallotPurpose,
         seat: &Seat,
-        candidates: &mut Candidates<'_>,
+        conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) -> BallotResult {
         let now = builder.now.moment;
         let Some(record) = self.lease.view.record() else { return BallotResult::Open };
-        let preferred = candidates.conditions.preferred.clone();
+        let preferred = conditions.preferred.clone();
         let is_asked = preferred.is_some() || record.preferred_holder.is_some();
-        let unchanged_since = self.request_unchanged_since(candidates, now);
-        let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();
+        let unchanged_since = self.request_unchanged_since(conditions, now);
+        let best = conditions.eligible_mut(&mut self.members, seat).next().map(|member| member.key.clone());
         // A request that another client reverts is repeated after a pause. Until then, no proof of life is needed.
-        if let Some(best) = contenders.first()
-            && preferred.as_ref() != Some(&best.key)
-            && self.is_paused(&writes::request(record, &best.key), builder)
+        if let Some(best) = best
+            && preferred.as_ref() != Some(&best)
+            && self.is_paused(&writes::request(record, &best), builder)
         {
             self.ballot = None;
             return BallotResult::Open;
         }
+        let mut contenders: Vec<&mut Member> = conditions.eligible_mut(&mut self.members, seat).collect();
         let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
         if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&member.key) == preferred.as_ref())
             && hand_over::must_ping_again(incumbent, unchanged_since, builder, &self.config)
@@ -174,7 +155,7 @@ impl Election {
             self.ballot = None;
             if is_asked {
                 let to = preferred.map_or(Transfer::Any, |preferred| Transfer::To(preferred.name.to_string()));
-                self.withdraw_request(candidates.refusal(&to, None, seat), candidates, builder);
+                self.withdraw_request(conditions.refusal(&self.members, &to, None, seat), conditions, builder);
             }
         }
         outcome

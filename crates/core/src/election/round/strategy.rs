@@ -2,7 +2,7 @@
 
 use crate::election::ballot::{Ballot, BallotPurpose};
 use crate::election::builder::DecisionBuilder;
-use crate::election::eligibility::{Candidates, determining_claims};
+use crate::election::eligibility::{Conditions, determining_claims};
 use crate::election::member::Member;
 use crate::election::{Action, Election, Event, TransferRefusal, writes};
 use crate::model::{CandidateKey, Hold};
@@ -11,7 +11,7 @@ impl Election {
     /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
     /// candidates that determine the strategy have proved themselves live. Returns whether the Lease already records
     /// it.
-    pub(super) fn hold(&mut self, hold: &Hold, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) -> bool {
+    pub(super) fn hold(&mut self, hold: &Hold, conditions: &Conditions, builder: &mut DecisionBuilder) -> bool {
         // An administrator wrote the pause, so the Lease already records it.
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
@@ -21,7 +21,7 @@ impl Election {
         let write = self.lease.view.record().map(|record| writes::hold(record, hold, own_creation));
         let is_recorded = matches!(write, Some(None));
         let is_paused = write.iter().flatten().any(|(write, _)| self.is_paused(write, builder));
-        if self.ping_determining(is_recorded || is_paused, None, candidates, builder) {
+        if self.ping_determining(is_recorded || is_paused, None, conditions, builder) {
             match write {
                 None => self.create_lease(builder),
                 Some(Some((write, event))) => self.write_lease(write, Some(event), builder),
@@ -38,22 +38,22 @@ impl Election {
         &mut self,
         holder: &CandidateKey,
         hold: &Hold,
-        candidates: &mut Candidates<'_>,
+        conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
             && let Some(record) = self.lease.view.record()
-            && (record.preferred_holder.is_some() || candidates.conditions.preferred.is_some())
+            && (record.preferred_holder.is_some() || conditions.preferred.is_some())
         {
-            self.withdraw_request(TransferRefusal::OnHold(hold.clone()), candidates, builder);
-            if let Some(to) = candidates.conditions.transfer.clone().filter(|_| builder.writes_lease()) {
+            self.withdraw_request(TransferRefusal::OnHold(hold.clone()), conditions, builder);
+            if let Some(to) = conditions.transfer.clone().filter(|_| builder.writes_lease()) {
                 // That write removes the transfer.
                 builder.act(Action::Event(Event::TransferRefused { to, why: TransferRefusal::OnHold(hold.clone()) }));
             }
         }
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
-        } else if self.ping_determining(true, Some(holder), candidates, builder)
+        } else if self.ping_determining(true, Some(holder), conditions, builder)
             && let Hold::ThirdPartyStrategy(strategy) = hold
         {
             self.name_strategy(strategy, builder);
@@ -70,11 +70,11 @@ impl Election {
         &mut self,
         settled: bool,
         holder: Option<&CandidateKey>,
-        candidates: &mut Candidates<'_>,
+        conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) -> bool {
         let now = builder.now.moment;
-        let determining_claims = determining_claims(candidates.members.iter().map(|member| &**member));
+        let determining_claims = determining_claims(self.members.values().map(AsRef::as_ref));
         let highest = determining_claims.map(|claim| &claim.standing.binary_version).max().cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.purpose == BallotPurpose::Strategy => ballot,
@@ -90,7 +90,9 @@ impl Election {
                 .as_ref()
                 .is_ok_and(|claim| claim.dissents() || Some(&claim.standing.binary_version) == highest.as_ref())
         };
-        let voters = candidates.admissible_mut().filter(|member| Some(&member.key) != holder && takes_part(member));
+        let ranked = conditions.ranked_mut(&mut self.members).into_iter();
+        let voters = ranked
+            .filter(|member| conditions.admit(member).is_ok() && Some(&member.key) != holder && takes_part(member));
         ballot.poll_all(voters, builder, &self.config)
     }
 

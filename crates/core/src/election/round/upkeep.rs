@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::election::builder::DecisionBuilder;
-use crate::election::eligibility::Candidates;
 use crate::election::ineffective::Part;
 use crate::election::member::Member;
 use crate::election::{Action, Election, Event, LeaseVerdict, Timer, Write, writes};
@@ -12,15 +11,10 @@ use crate::model::{CandidateKey, CandidateKind};
 impl Election {
     /// Handles a Lease without the label, which the watch does not show. Adds the label, unless the holder is foreign.
     /// Until the label is there, reads the Lease at the requeue interval.
-    pub(super) fn maintain_label(
-        &mut self,
-        verdict: &LeaseVerdict,
-        candidates: &Candidates<'_>,
-        builder: &mut DecisionBuilder,
-    ) {
+    pub(super) fn maintain_label(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
         let Some(observed) = self.lease.view.present() else { return };
-        if observed.record().enrolled || candidates.members.is_empty() || builder.writes_lease() {
+        if observed.record().enrolled || self.members.is_empty() || builder.writes_lease() {
             return;
         }
         let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
@@ -50,9 +44,9 @@ impl Election {
 
     /// Deletes dead candidates that no garbage collector deletes. Such a candidate is pinged once per validity. It is
     /// deleted when it has been Unresponsive for another validity.
-    pub(super) fn collect(&self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
+    pub(super) fn collect(&mut self, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
-        for member in candidates.members.iter_mut().filter(|member| !member.record.owned) {
+        for member in self.members.values_mut().filter(|member| !member.record.owned) {
             let dead_since = member.dead_since();
             let due = dead_since.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
             builder.set(Timer::Validity, due);
@@ -76,13 +70,13 @@ impl Election {
     }
 
     /// Publishes one event for each kind of write that succeeds without effect.
-    pub(super) fn report_ineffective(&mut self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
+    pub(super) fn report_ineffective(&mut self, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
         self.ineffective.forget_unneeded(now, &self.config);
         for (write, why) in self.ineffective.report() {
             builder.act(Action::Event(Event::WriteHasNoEffect { write, why, candidate: None }));
         }
-        for member in &mut candidates.members {
+        for member in self.members.values_mut() {
             member.ineffective.forget_unneeded(now, &self.config);
             for (write, why) in member.ineffective.report() {
                 let candidate = Some((member.key.clone(), Arc::clone(&member.uid)));
@@ -90,12 +84,12 @@ impl Election {
             }
         }
     }
-}
 
-/// Withdraws the pings that client-go answers again and again. A candidate that this decision pings keeps its ping.
-pub(super) fn withdraw_pings(candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
-    let now = builder.now.moment;
-    builder.actions.extend(candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)));
+    /// Withdraws the pings that client-go answers again and again. A candidate that this decision pings keeps its ping.
+    pub(super) fn withdraw_pings(&mut self, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
+        builder.actions.extend(self.members.values_mut().filter_map(|member| member.withdraw_ping(now)));
+    }
 }
 
 /// Settles the ping of a candidate whose window has ended, and sets the timer for the end of the window. The next decision
