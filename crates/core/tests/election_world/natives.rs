@@ -49,15 +49,21 @@ impl World {
     pub(crate) fn stop_native(&mut self, name: &str) {
         let lease = self.lease().cloned();
         let now = self.now_of(name);
-        let Some(native) = self.natives.get_mut(name) else { return };
+        let Some(native) = self.natives.get_mut(name).filter(|native| native.live) else { return };
         native.live = false;
         if let Step::Release(record) = native.elector.stop(lease.as_ref(), now) {
-            // A late release changes nothing about the process whose Lease it empties.
-            if lease.is_some_and(|lease| lease.holder.as_deref() == Some(name)) {
+            if self.ends_reliance(name) {
                 self.relied_until = self.now;
             }
             self.put_lease(record);
         }
+    }
+
+    /// Whether nobody relies on the Lease any more once this process has released it. A late release changes nothing about
+    /// a holder of Hustings. A holder of client-go has to prevent it: nobody can tell it from that holder's own release.
+    fn ends_reliance(&self, name: &str) -> bool {
+        let lease = self.lease();
+        lease.is_some_and(|lease| lease.holder.as_deref() == Some(name) || lease.session.stamp().is_none())
     }
 
     /// Lets the live processes of client-go act at this instant. Returns whether one of them did.
@@ -106,6 +112,7 @@ impl World {
     fn play_native(&mut self, name: &str) -> bool {
         let lease = self.lease().cloned();
         let now = self.now_of(name);
+        let after_release = if self.ends_reliance(name) { now.moment } else { self.relied_until };
         let native = self.natives.get_mut(name).unwrap();
         if !native.takes_up {
             return false;
@@ -126,9 +133,10 @@ impl World {
                 };
                 (Some(record), relied_until, Some(said))
             }
-            Step::Release(record) if is_named => (Some(record), now.moment, Some("releases and exits")),
             Step::Release(record) => {
-                (Some(record), self.relied_until, Some("releases the Lease of its successor and exits"))
+                let said =
+                    if is_named { "releases and exits" } else { "releases the Lease of its successor and exits" };
+                (Some(record), after_release, Some(said))
             }
             Step::Exit => (None, now.moment, Some("exits")),
         };
