@@ -109,7 +109,7 @@ pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilde
     let wall = builder.now.wall;
     let acts = &member.record.acts;
     let now = acts.exclude.clone().filter(|exclude| exclude.valid().is_none_or(|exclusion| wall < exclusion.until));
-    let former = &member.reported_exclusion;
+    let former = &member.reported.exclusion;
     let exclusion = |exclude: &Option<Annotation<Exclusion>>| exclude.as_ref().and_then(Annotation::valid).cloned();
     let candidate = || (member.key.clone(), Arc::clone(&member.uid));
     let act = match (exclusion(former), exclusion(&now)) {
@@ -129,7 +129,7 @@ pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilde
     if let Some(exclusion) = exclusion(&now) {
         set_end(exclusion.until, builder);
     }
-    member.reported_exclusion = now;
+    member.reported.exclusion = now;
 }
 
 /// The annotations of [`ReportedActs::malformed`].

@@ -86,11 +86,11 @@ impl Ballot {
                 answer = Some(member.key.clone());
                 break;
             }
-            match &member.ping {
-                Some(ping) if ping.abandoned => {}
-                Some(ping) => {
+            match member.ping.deadline() {
+                Some(_) if member.ping.is_abandoned() => {}
+                Some(deadline) => {
                     waiting = true;
-                    reading |= ping.deadline <= now;
+                    reading |= deadline <= now;
                 }
                 None => unasked.push(member),
             }
@@ -137,13 +137,13 @@ impl Ballot {
             if !member.may_be_pinged(self.started) || member.is_proven_since(self.started) {
                 continue;
             }
-            waiting |= match &member.ping {
-                Some(ping) => !ping.abandoned && (now < end || ping.deadline <= now),
+            waiting |= match member.ping.deadline() {
+                Some(deadline) => !member.ping.is_abandoned() && (now < end || deadline <= now),
                 None => now < end,
             };
             if let Some(until) = member.rests_until(Write::Ping, now) {
                 builder.set(Timer::Retry, until);
-            } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {
+            } else if member.ping.is_idle() && (now >= second || self.pings < config.pings_in_first_window) {
                 builder.act(member.ping(builder.now, config));
                 self.pings = self.pings.saturating_add(1);
             }

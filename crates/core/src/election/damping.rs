@@ -11,6 +11,20 @@ use std::time::Duration;
 use super::Config;
 use crate::model::{Moment, Now, WireTime};
 
+/// What is known of the losses of one candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct LossRecord {
+    pub(super) damping: Damping,
+    /// The end of the damping that was last read from its status.
+    pub(super) adopted_end: Option<WireTime>,
+    /// When this controller last observed that another one had counted a loss.
+    pub(super) reported_at: Option<Moment>,
+    /// It did not take up its last grant. That counts while it is damped.
+    pub(super) forfeited: bool,
+    /// Whether its status recorded the state Holder when it was first observed.
+    pub(super) was_recorded_as_holder: bool,
+}
+
 /// How often a candidate lost the Lease, and until when it ranks last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Damping {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::TransferRefusal;
 use super::losses::Members;
-use super::member::{Claim, Member};
+use super::member::{Claim, Member, Response};
 use super::reason::{Choice, Ineligible};
 use crate::model::{
     CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Transfer, WireTime,
@@ -102,11 +102,11 @@ impl Conditions {
         }
         let outranked = self.outranked(member, claim, seat);
         let keeps_out_damped = match seat {
-            Seat::Taken { is_damped, .. } => member.forfeited || !is_damped || outranked.is_some(),
+            Seat::Taken { is_damped, .. } => member.losses.forfeited || !is_damped || outranked.is_some(),
             Seat::Vacant { .. } => self.hold.is_some(),
         };
         if keeps_out_damped && self.is_damped(member) {
-            return Err(if member.forfeited { Ineligible::Forfeited } else { Ineligible::Damped });
+            return Err(if member.losses.forfeited { Ineligible::Forfeited } else { Ineligible::Damped });
         }
         if let Some(hold) = &self.hold {
             return Err(Ineligible::OnHold(hold.clone()));
@@ -178,7 +178,7 @@ impl Conditions {
 
     /// When a damped candidate last lost the Lease.
     fn last_loss(&self, member: &Member) -> Option<Moment> {
-        member.damping.last_loss(self.now)
+        member.losses.damping.last_loss(self.now)
     }
 }
 
@@ -256,7 +256,7 @@ impl Conditions {
     pub(super) fn choice(&self, members: &Members, electee: &CandidateKey) -> Choice {
         let mut others = self.admissible(members).skip_while(|(member, _)| member.key != *electee);
         let electee = others.next();
-        let next = others.find(|(member, _)| member.responsive == Some(true));
+        let next = others.find(|(member, _)| member.response == Response::Answered);
         match (electee, next) {
             (Some(electee), Some(next)) => {
                 let criterion = self.contender(electee).criterion(&self.contender(next));

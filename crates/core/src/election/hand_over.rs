@@ -48,7 +48,7 @@ pub(super) fn must_ping_again(
     builder: &mut DecisionBuilder,
     config: &Config,
 ) -> bool {
-    if preferred.ping.is_some() {
+    if !preferred.ping.is_idle() {
         return false;
     }
     let now = builder.now.moment;

@@ -3,7 +3,7 @@
 use super::builder::DecisionBuilder;
 use super::eligibility::{Conditions, Eligibility, Seat};
 use super::losses::{candidate_named, holder_of, kind_of};
-use super::member::Member;
+use super::member::{Member, Response};
 use super::state::UnheldPeriod;
 use super::{CandidateVerdict, Config, Election, Ineligible, LeaseVerdict, Reason, Timer};
 use crate::model::{
@@ -155,7 +155,7 @@ impl Election {
         };
         let mut verdicts = Vec::with_capacity(members.len());
         for (index, member) in members.into_iter().enumerate() {
-            if let Some(until) = member.damping.until(now) {
+            if let Some(until) = member.losses.damping.until(now) {
                 builder.set(Timer::DampingEnd, until);
             }
             let verdict = context.verdict(member, index.saturating_add(1));
@@ -176,11 +176,11 @@ impl LeaseContext<'_> {
             rank,
             state,
             reason,
-            responsive: member.responsive,
+            responsive: member.response.answered(),
             answered_early: member.answered_early,
-            unresponsive_since: member.unresponsive_since,
-            damping_count: member.damping.count,
-            damped_until: member.damping.end(),
+            unresponsive_since: member.response.missed_since(),
+            damping_count: member.losses.damping.count,
+            damped_until: member.losses.damping.end(),
             forfeited: member.has_forfeited(self.conditions.now),
         }
     }
@@ -205,10 +205,11 @@ impl LeaseContext<'_> {
             return (CandidateState::Holder, Reason::Reserved);
         }
         // An earlier controller may have recorded that. This controller pings the candidate anyway.
-        if member.responsive == Some(false) {
+        if member.response.answered() == Some(false) {
             return (CandidateState::Unresponsive, Reason::Ineligible(Ineligible::Unresponsive));
         }
-        let state = if member.responsive == Some(true) { CandidateState::Standby } else { CandidateState::Unproven };
+        let state =
+            if member.response == Response::Answered { CandidateState::Standby } else { CandidateState::Unproven };
         let reason = match (self.lease, eligibility) {
             (_, Eligibility::RanksLast) => return (CandidateState::Damped, Reason::RanksLast),
             (_, Eligibility::Ineligible(reason @ (Ineligible::Damped | Ineligible::Forfeited))) => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Config;
 use super::damping::Damping;
-use super::member::Member;
+use super::member::{Member, Response};
 use crate::model::{CandidateKey, CandidateKind, LeaseRecord, LeaseStage, Moment, Now, Observed, SessionMark, Step};
 
 /// One grant or one term, as observed.
@@ -104,18 +104,20 @@ impl HoldingPeriod {
         let Some(member) = self.member(members) else { return };
         self.candidate.get_or_insert_with(|| Arc::clone(&member.uid));
         if !is_grant {
-            member.damping.reset_by(term, config);
+            member.losses.damping.reset_by(term, config);
         }
         // A loss that another controller has counted is not counted again. If an earlier controller counted it, the
         // status did not show the candidate as Holder (`restart_after_lapse.txt`). If the leading controller counted
         // it, it has reported a loss since the record last changed (`standby_counts_once.txt`).
-        let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
-        let counted_by_leading = member.loss_reported_at.is_some_and(|at| at >= observed.changed_at());
+        let counted_by_earlier = self.inherited && !member.losses.was_recorded_as_holder;
+        let counted_by_leading = member.losses.reported_at.is_some_and(|at| at >= observed.changed_at());
         if self.ended && !hands_over && !counted_by_earlier && !counted_by_leading {
-            self.before = Some(member.damping.clone());
-            member.damping.add(now, config);
-            member.forfeited |= is_grant;
-            member.responsive = member.responsive.filter(|responsive| !responsive);
+            self.before = Some(member.losses.damping.clone());
+            member.losses.damping.add(now, config);
+            member.losses.forfeited |= is_grant;
+            if member.response == Response::Answered {
+                member.response = Response::Unknown;
+            }
         }
     }
 
@@ -188,12 +190,12 @@ impl HoldingPeriod {
             self.stays(members);
         }
         if resigned && let Some(member) = self.member(members) {
-            member.damping.add(now, config);
+            member.losses.damping.add(now, config);
         }
         if !next.forged {
             next.leads(members, now);
             if reclaimed && let Some(member) = next.member(members) {
-                member.damping.add(now, config);
+                member.losses.damping.add(now, config);
             }
         }
         next
@@ -205,7 +207,7 @@ impl HoldingPeriod {
             && let Some(holder) = holder_of(&self.record, members)
             && let Some(member) = members.get_mut(&holder)
         {
-            member.forfeited = false;
+            member.losses.forfeited = false;
             member.renew(now.moment);
         }
     }
@@ -216,7 +218,7 @@ impl HoldingPeriod {
         if let Some(damping) = self.before.take()
             && let Some(member) = self.member(members)
         {
-            member.damping = damping;
+            member.losses.damping = damping;
         }
     }
 

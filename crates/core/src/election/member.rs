@@ -10,20 +10,19 @@ mod statuses;
 use std::sync::Arc;
 
 use super::backoff::Backoff;
-use super::damping::Damping;
+use super::damping::LossRecord;
 use super::ineffective::{IneffectiveWrites, Part};
-use super::{Action, CandidateVerdict, Config, Source, Write};
+use super::{Action, Config, Source, Write};
 use crate::model::{
     Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Exclusion, Inadmissible, Moment, Now,
-    RecordedStatus, WireTime,
+    WireTime,
 };
 
 pub(super) use self::claim::Claim;
-use self::ping::Ping;
+use self::ping::{Ping, PingWritten, Wait};
 use self::statuses::Statuses;
 
 /// One candidate.
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Member {
     pub(super) key: CandidateKey,
@@ -36,7 +35,7 @@ pub(super) struct Member {
     /// When its versions, strategy, priority or session last changed, or when it was first observed.
     pub(super) claim_changed_at: Moment,
     newest_seen_at: Moment,
-    pub(super) ping: Option<Ping>,
+    pub(super) ping: Ping,
     pub(super) last_ping_at: Option<Moment>,
     /// The two newest pings that this controller sent.
     sent_pings: [Option<WireTime>; 2],
@@ -45,10 +44,6 @@ pub(super) struct Member {
     answers_again: bool,
     /// The `pingTime` with which the last ping was withdrawn.
     withdrawn: Option<WireTime>,
-    /// Its last ping was computed from an old version and must be repeated.
-    is_overtaken: bool,
-    /// Whether its status recorded the state Holder when it was first observed.
-    pub(super) was_recorded_as_holder: bool,
     /// When it last answered a ping of this controller.
     proven_at: Option<Moment>,
     /// When it last renewed the Lease as its holder.
@@ -58,30 +53,49 @@ pub(super) struct Member {
     /// When it was last declared Unresponsive, even if it has answered since. Elections that began before do not ping
     /// it again.
     sits_out_since: Option<Moment>,
-    /// The displayed liveness. A value from an earlier controller is shown until it is refuted.
-    pub(super) responsive: Option<bool>,
-    pub(super) unresponsive_since: Option<WireTime>,
+    pub(super) response: Response,
     /// Its answer to its last ping has a time before that ping. Only for display.
     pub(super) answered_early: bool,
-    pub(super) damping: Damping,
-    /// The end of the damping that was last read from its status.
-    adopted_end: Option<WireTime>,
-    /// When this controller last observed that another one had counted a loss.
-    pub(super) loss_reported_at: Option<Moment>,
-    /// It did not take up its last grant. That counts while it is damped.
-    pub(super) forfeited: bool,
+    pub(super) losses: LossRecord,
     pub(super) backoff: Backoff,
     pub(super) statuses: Statuses,
     pub(super) ineffective: IneffectiveWrites,
-    /// When the newest status was decided.
-    pub(super) status_sent_at: Option<Moment>,
-    /// The verdict that the newest status shows, or that was sent last.
-    pub(super) shown: Option<CandidateVerdict>,
-    pub(super) reported_exclusion: Option<Annotation<Exclusion>>,
-    /// Why it is not admissible, if an event has reported that.
-    pub(super) reported_inadmissible: Option<Inadmissible>,
-    /// The status that has not lasted long enough to be written, and since when it has been correct.
-    pub(super) unpublished: Option<(RecordedStatus, Moment)>,
+    pub(super) reported: Reported,
+}
+
+/// The displayed liveness. A value from an earlier controller is shown until it is refuted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Response {
+    #[default]
+    Unknown,
+    /// It answered its last ping, or renewed the Lease.
+    Answered,
+    /// It did not answer, and has been unresponsive since then, if that is known.
+    Missed { since: Option<WireTime> },
+}
+
+/// What events have reported of a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Reported {
+    pub(super) exclusion: Option<Annotation<Exclusion>>,
+    /// Why it is not admissible.
+    pub(super) inadmissible: Option<Inadmissible>,
+}
+
+impl Response {
+    /// Whether it answered; `None` if that is unknown.
+    pub(super) const fn answered(self) -> Option<bool> {
+        match self {
+            Self::Unknown => None,
+            Self::Answered => Some(true),
+            Self::Missed { .. } => Some(false),
+        }
+    }
+
+    /// Since when it has been unresponsive.
+    pub(super) const fn missed_since(self) -> Option<WireTime> {
+        if let Self::Missed { since } = self { since } else { None }
+    }
 }
 
 impl Member {
@@ -94,32 +108,25 @@ impl Member {
             first_seen: now.moment,
             claim_changed_at: now.moment,
             newest_seen_at: now.moment,
-            ping: None,
+            ping: Ping::IDLE,
             last_ping_at: None,
             sent_pings: [None; 2],
             answers_again: false,
             withdrawn: None,
-            is_overtaken: false,
-            was_recorded_as_holder: record.status.state == Some(CandidateState::Holder),
             proven_at: None,
             renewed_at: None,
             failed_at: None,
             sits_out_since: None,
-            responsive: None,
-            unresponsive_since: None,
+            response: Response::Unknown,
             answered_early: false,
-            damping: Damping::default(),
-            adopted_end: None,
-            loss_reported_at: None,
-            forfeited: false,
+            losses: LossRecord {
+                was_recorded_as_holder: record.status.state == Some(CandidateState::Holder),
+                ..LossRecord::default()
+            },
             backoff: Backoff::default(),
             statuses: Statuses::default(),
             ineffective: IneffectiveWrites::default(),
-            status_sent_at: None,
-            shown: None,
-            reported_exclusion: None,
-            reported_inadmissible: None,
-            unpublished: None,
+            reported: Reported::default(),
             record,
         };
         member.statuses.remember(&member.record.status);
@@ -155,15 +162,13 @@ impl Member {
             }
         }
         self.take_answer(now.moment);
-        if let Source::Read { sent } = source
-            && let Some(ping) = &mut self.ping
-            && sent >= ping.deadline
-        {
-            ping.unanswered = true;
-        }
         match source {
             Source::Watch => {}
-            Source::Read { .. } | Source::Written { .. } => self.backoff.succeed(),
+            Source::Read { sent } => {
+                self.ping.read(sent);
+                self.backoff.succeed();
+            }
+            Source::Written { .. } => self.backoff.succeed(),
             Source::StatusWritten { .. } => self.statuses.backoff.succeed(),
         }
         is_by_other
@@ -177,19 +182,14 @@ impl Member {
     /// Another request about this candidate failed.
     pub(super) fn fail_request(&mut self, now: Moment, config: &Config) {
         self.backoff.fail(now, config);
-        match &mut self.ping {
-            Some(ping) if ping.landed.is_none() => self.ping = None,
-            Some(ping) if ping.deadline <= now => ping.abandoned = true,
-            _ => {}
-        }
+        self.ping.fail(now);
     }
 
     /// It renewed the Lease, or took it up.
     pub(super) fn renew(&mut self, now: Moment) {
         self.renewed_at = Some(now);
         self.failed_at = None;
-        self.responsive = Some(true);
-        self.unresponsive_since = None;
+        self.response = Response::Answered;
     }
 
     pub(super) fn ping(&mut self, now: Now, config: &Config) -> Action {
@@ -200,10 +200,7 @@ impl Member {
             Some(former) if self.key.kind == CandidateKind::Native => former.later_than(Some(former)),
             former => now.wall.later_than(former),
         };
-        let deadline = now.moment.after(config.window);
-        let is_remade = std::mem::take(&mut self.is_overtaken);
-        self.ping =
-            Some(Ping { time: ping_time, deadline, landed: None, is_remade, unanswered: false, abandoned: false });
+        self.ping.send(ping_time, now.moment.after(config.window));
         self.last_ping_at = Some(now.moment);
         self.sent_pings = [Some(ping_time), self.sent_pings[0]];
         Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time }
@@ -211,7 +208,7 @@ impl Member {
 
     /// Withdraws a ping that client-go answers again and again.
     pub(super) fn withdraw_ping(&mut self, now: Moment) -> Option<Action> {
-        let ping_time = self.record.renew_time.filter(|_| self.answers_again && self.ping.is_none())?;
+        let ping_time = self.record.renew_time.filter(|_| self.answers_again && self.ping.is_idle())?;
         if self.rests_until(Write::Ping, now).is_some() {
             return None;
         }
@@ -222,17 +219,19 @@ impl Member {
 
     /// Settles a ping whose window has ended: reads the candidate live once, then declares it Unresponsive.
     pub(super) fn settle_ping(&mut self, now: Now) -> Option<Action> {
-        let ping = self.ping.as_ref().filter(|ping| ping.deadline <= now.moment)?;
-        if ping.landed.is_none() {
-            self.ping = None;
-        } else if ping.unanswered {
-            self.ping = None;
-            self.failed_at = Some(now.moment);
-            self.sits_out_since = Some(now.moment);
-            self.responsive = Some(false);
-            self.unresponsive_since.get_or_insert(now.wall);
-        } else if self.backoff.until(now.moment).is_none() {
-            return Some(Action::ReadCandidate { candidate: self.key.clone() });
+        self.ping.deadline().filter(|deadline| *deadline <= now.moment)?;
+        match self.ping {
+            Ping::Landed { wait: Wait::Unanswered, .. } => {
+                self.ping = Ping::IDLE;
+                self.failed_at = Some(now.moment);
+                self.sits_out_since = Some(now.moment);
+                self.response = Response::Missed { since: self.response.missed_since().or(Some(now.wall)) };
+            }
+            Ping::Landed { .. } if self.backoff.until(now.moment).is_none() => {
+                return Some(Action::ReadCandidate { candidate: self.key.clone() });
+            }
+            Ping::Landed { .. } => {}
+            Ping::Idle { .. } | Ping::Sent { .. } => self.ping = Ping::IDLE,
         }
         None
     }
@@ -240,7 +239,7 @@ impl Member {
     /// Whether it left its last grant unused and is still damped. It is then never preferred over a live holder, not
     /// even over a damped one.
     pub(super) fn has_forfeited(&self, now: Moment) -> bool {
-        self.forfeited && self.damping.until(now).is_some()
+        self.losses.forfeited && self.losses.damping.until(now).is_some()
     }
 
     /// Whether it answered a ping since `started`.
@@ -279,45 +278,27 @@ impl Member {
         if *record.uid != *self.uid {
             return;
         }
-        let Some(ping) = &mut self.ping else {
+        if self.ping.is_idle() {
             let (write, lost) = match self.withdrawn.take() {
                 None => (Write::Delete, Some("finalizer")),
                 Some(time) => (Write::Ping, (record.ping_time != Some(time)).then_some("field spec.pingTime")),
             };
             self.ineffective.note(write, lost, now, config);
             return;
+        }
+        let lost = match self.ping.written(record) {
+            PingWritten::NotExpected => return,
+            PingWritten::Dropped => Some("field spec.pingTime"),
+            PingWritten::Kept => None,
         };
-        if ping.landed.is_some() {
-            return;
-        }
-        let has_landed = record.ping_time == Some(ping.time);
-        self.ineffective.note(Write::Ping, (!has_landed).then_some("field spec.pingTime"), now, config);
-        // No candidate can answer a ping that the server did not keep (`ping_without_effect.txt`).
-        if !has_landed {
-            self.ping = None;
-            return;
-        }
-        ping.landed = Some((record.resource_version, record.renewal()));
-        // A ping computed from an old version may equal another controller's ping, which may have been answered
-        // already. So it is repeated once (`same_ping_twice.txt`). It is repeated only once, because a candidate whose
-        // clock is ahead may answer before the watch shows the ping.
-        if !ping.is_remade && record.renewed_at().is_some_and(|at| ping.time <= at) {
-            self.ping = None;
-            self.is_overtaken = true;
-        }
+        self.ineffective.note(Write::Ping, lost, now, config);
     }
 
     fn take_answer(&mut self, now: Moment) {
-        if let Some((ping_time, (version, renewal))) = self.ping.as_ref().and_then(Ping::landed)
-            && self.record.resource_version > version
-            && self.record.renew_time.is_some()
-            && self.record.renewal() != renewal
-        {
-            self.ping = None;
+        if let Some(ping_time) = self.ping.take_answer(&self.record) {
             self.answered_early = self.record.renew_time < Some(ping_time);
             self.proven_at = Some(now);
-            self.responsive = Some(true);
-            self.unresponsive_since = None;
+            self.response = Response::Answered;
         }
     }
 
@@ -327,14 +308,14 @@ impl Member {
         let is_pinged_by_other = record.ping_time > old.ping_time && !self.sent_pings.contains(&record.ping_time);
         let is_newer = record.resource_version > old.resource_version;
         let is_unanswered = record.ping_time < old.ping_time && record.renewal() == old.renewal();
-        if is_newer && is_unanswered && self.ping.as_ref().is_some_and(|ping| Some(ping.time) == old.ping_time) {
+        if is_newer && is_unanswered && !self.ping.is_idle() && self.ping.time() == old.ping_time {
             self.ineffective.note_revert(Write::Ping, ping_part(), now.moment, config);
         }
         let versions_changed =
             record.binary_version != old.binary_version || record.emulation_version != old.emulation_version;
         let is_new_process = record.session.is_some() && record.session != old.session;
         if versions_changed || is_new_process {
-            self.forfeited = false;
+            self.losses.forfeited = false;
         }
         let claim_changed = versions_changed || record.strategy != old.strategy || record.priority != old.priority;
         if claim_changed || is_new_process {
@@ -342,8 +323,9 @@ impl Member {
         }
         if claim_changed || record.renewal() != old.renewal() {
             self.failed_at = None;
-            self.responsive = self.responsive.filter(|responsive| *responsive);
-            self.unresponsive_since = None;
+            if matches!(self.response, Response::Missed { .. }) {
+                self.response = Response::Unknown;
+            }
         }
         self.claim = Claim::read(&record);
         let is_behind = record.renew_time < record.ping_time;

@@ -24,20 +24,20 @@ impl LeaseContext<'_> {
         }
         let now = builder.now.moment;
         member.observe_decision(now, self.config);
-        if member.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
-            member.unpublished = None;
+        if member.statuses.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
+            member.statuses.unpublished = None;
             return;
         }
         let status = verdict.status();
         member.observe_verdict(&status, now, self.config);
         if status == member.record.status {
-            member.shown = Some(verdict.clone());
+            member.statuses.shown = Some(verdict.clone());
         } else if let Some(due) = self.rests_until(member, &status, now) {
             builder.set(Timer::StatusRest, due);
         } else if let Some(until) = member.status_rests_until(&status, now) {
             builder.set(Timer::Retry, until);
         } else {
-            member.shown = Some(verdict.clone());
+            member.statuses.shown = Some(verdict.clone());
             member.observe_status_sent(&status, now);
             builder.act(Action::PatchStatus { candidate: member.key.clone(), uid: Arc::clone(&member.uid), status });
         }
@@ -54,11 +54,11 @@ impl LeaseContext<'_> {
                 CandidateState::Holder | CandidateState::Standby | CandidateState::Preferred | CandidateState::Unproven
             )
         ) && status.damping_count == member.record.status.damping_count;
-        let since = match &member.unpublished {
+        let since = match &member.statuses.unpublished {
             Some((unpublished, since)) if unpublished == status => *since,
             _ => now,
         };
-        member.unpublished = Some((status.clone(), since));
+        member.statuses.unpublished = Some((status.clone(), since));
         let due = since.after(self.config.status_rest);
         (can_wait && now < due).then_some(due)
     }
@@ -84,10 +84,10 @@ fn report_inadmissible(member: &mut Member, verdict: &CandidateVerdict, builder:
         Reason::Ineligible(Ineligible::Inadmissible(why)) => Some(why),
         _ => None,
     };
-    if member.reported_inadmissible.as_ref() == why {
+    if member.reported.inadmissible.as_ref() == why {
         return;
     }
-    member.reported_inadmissible = why.cloned();
+    member.reported.inadmissible = why.cloned();
     if let Some(why) = why
         && member.record.status.admissible.status != Truth::False
     {

@@ -14,7 +14,7 @@ fn member(name: &str, emulation: Option<&str>, losses: usize) -> Member {
         ..CandidateRecord::default()
     };
     let mut member = Member::first(record, NOW, &Config::default());
-    (0..losses).for_each(|_| member.damping.add(NOW, &Config::default()));
+    (0..losses).for_each(|_| member.losses.damping.add(NOW, &Config::default()));
     member
 }
 
@@ -27,7 +27,7 @@ fn conditions(hold: Option<Hold>) -> Conditions {
 }
 
 fn taken(holder: &Member) -> Seat {
-    let is_damped = holder.damping.until(NOW.moment).is_some();
+    let is_damped = holder.losses.damping.until(NOW.moment).is_some();
     Seat::Taken { holder: holder.key.clone(), rank: holder.claim.clone().unwrap().rank, is_damped, is_excluded: false }
 }
 
@@ -62,7 +62,7 @@ fn a_damped_candidate_replaces_only_a_damped_holder_and_none_if_it_left_a_grant_
     assert_eq!(check(&damped, &Seat::Vacant { holder: None }), Eligibility::RanksLast);
     assert_eq!(check(&damped, &taken(&holder)), Eligibility::Ineligible(Ineligible::Damped));
     assert_eq!(check(&damped, &taken(&damped_holder)), Eligibility::RanksLast);
-    damped.forfeited = true;
+    damped.losses.forfeited = true;
     let forfeited = damped;
     assert_eq!(check(&forfeited, &taken(&damped_holder)), Eligibility::Ineligible(Ineligible::Forfeited));
     let later = NOW.moment.after(Duration::from_secs(30));

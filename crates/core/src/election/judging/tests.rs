@@ -44,6 +44,6 @@ fn a_candidate_better_than_the_holder_is_pinged_unless_an_even_better_one_is_pre
     assert_eq!(verdict(&behind, 3).reason, Reason::BehindPreferred);
     assert_eq!(verdict(&holder, 4).reason, Reason::Leads);
     let mut failed = preferred.clone();
-    failed.responsive = Some(false);
+    failed.response = Response::Missed { since: None };
     assert!(context.is_passing(&verdict(&failed, 2)), "another candidate will soon be preferred");
 }

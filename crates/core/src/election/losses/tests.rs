@@ -54,20 +54,20 @@ fn a_late_take_up_is_no_loss_and_a_grant_that_passes_to_another_is() {
         let mut members = members();
         let mut granted = follow(of(&free(), at(0)), &grant("a", 1), &mut members, 0);
         granted.pass(&Observed::first(grant("a", 1), at(0)), &mut members, now(6), &Config::default());
-        assert_eq!((a(&mut members).damping.count, a(&mut members).forfeited), (1, true));
+        assert_eq!((a(&mut members).losses.damping.count, a(&mut members).losses.forfeited), (1, true));
         follow(granted, &next, &mut members, 7);
-        assert_eq!(a(&mut members).damping.count, counted, "{next:?}");
+        assert_eq!(a(&mut members).losses.damping.count, counted, "{next:?}");
     }
 }
 
 #[test]
 fn a_grant_is_no_proof_of_life() {
     let mut members = members();
-    a(&mut members).forfeited = true;
+    a(&mut members).losses.forfeited = true;
     follow(of(&free(), at(0)), &grant("a", 1), &mut members, 1);
-    assert!(a(&mut members).forfeited && a(&mut members).responsive.is_none());
+    assert!(a(&mut members).losses.forfeited && a(&mut members).response == Response::Unknown);
     follow(of(&grant("a", 1), at(1)), &term("a", 1), &mut members, 2);
-    assert!(!a(&mut members).forfeited && a(&mut members).responsive == Some(true));
+    assert!(!a(&mut members).losses.forfeited && a(&mut members).response == Response::Answered);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_lapse_under_a_later_controller_counts_only_after_that_controller_has_observ
             period = follow(period, &renewed(renewal), &mut members, renewal);
         }
         period.pass(&Observed::first(renewed(renewals), at(1)), &mut members, now(20), &Config::default());
-        assert_eq!(a(&mut members).damping.count, counted, "{renewals} renewals");
+        assert_eq!(a(&mut members).losses.damping.count, counted, "{renewals} renewals");
     }
 }
 
@@ -115,7 +115,7 @@ fn a_native_holder_that_stops_renewing_because_it_was_asked_has_lost_nothing() {
         let record = native_term(0, preferred);
         let mut period = of(&record, at(0));
         period.pass(&Observed::first(record, at(0)), &mut members, now(16), &Config::default());
-        assert_eq!(members[&CandidateKey::native("a")].damping.count, counted, "{preferred:?}");
+        assert_eq!(members[&CandidateKey::native("a")].losses.damping.count, counted, "{preferred:?}");
     }
 }
 
@@ -125,7 +125,7 @@ fn a_native_holder_resigns_by_a_release_and_not_if_a_client_empties_the_record()
         let mut members = native();
         let emptied = LeaseRecord { holder: None, duration_seconds, ..native_term(1, None) };
         follow(of(&native_term(0, None), at(0)), &emptied, &mut members, 1);
-        assert_eq!(members[&CandidateKey::native("a")].damping.count, counted, "{duration_seconds} s");
+        assert_eq!(members[&CandidateKey::native("a")].losses.damping.count, counted, "{duration_seconds} s");
     }
 }
 
@@ -136,7 +136,7 @@ fn a_term_that_lapsed_and_is_then_reclaimed_counts_once_from_the_lapse() {
     lapsed.pass(&Observed::first(term("a", 1), at(0)), &mut members, now(16), &Config::default());
     let reclaimed = LeaseRecord { session: SessionMark::read(Some("a.c.n.2/1/15")), ..term("a", 2) };
     follow(lapsed, &reclaimed, &mut members, 20);
-    let damping = &a(&mut members).damping;
+    let damping = &a(&mut members).losses.damping;
     assert_eq!((damping.count, damping.until(at(20))), (1, Some(at(46))));
 }
 
@@ -151,39 +151,42 @@ fn an_edit_by_another_client_is_neither_a_loss_nor_a_proof_of_life() {
     for edited in edits {
         let mut members = members();
         follow(of(&term("a", 1), at(0)), &edited, &mut members, 1);
-        assert_eq!(a(&mut members).damping.count, 0, "{edited:?}");
-        assert_eq!(members[&CandidateKey::hustings("b")].responsive, None, "{edited:?}");
+        assert_eq!(a(&mut members).losses.damping.count, 0, "{edited:?}");
+        assert_eq!(members[&CandidateKey::hustings("b")].response, Response::Unknown, "{edited:?}");
     }
 }
 
 #[test]
 fn a_grant_that_a_client_extends_does_not_reset_the_damping() {
     let mut members = members();
-    a(&mut members).damping.add(now(0), &Config::default());
+    a(&mut members).losses.damping.add(now(0), &Config::default());
     let mut granted = of(&grant("a", 1), at(0));
     granted.pass(&Observed::first(grant("a", 1), at(60)), &mut members, now(61), &Config::default());
-    assert_eq!(a(&mut members).damping.count, 1);
+    assert_eq!(a(&mut members).losses.damping.count, 1);
 }
 
 #[test]
 fn a_loss_that_the_leading_controller_reported_before_the_last_renewal_is_another_one() {
     for (reported, counted) in [(None, 1), (Some(0), 1), (Some(1), 0)] {
         let mut members = members();
-        a(&mut members).loss_reported_at = reported.map(at);
+        a(&mut members).losses.reported_at = reported.map(at);
         let mut period = of(&term("a", 1), at(0));
         period.pass(&Observed::first(term("a", 1), at(1)), &mut members, now(20), &Config::default());
-        assert_eq!(a(&mut members).damping.count, counted, "{reported:?}");
+        assert_eq!(a(&mut members).losses.damping.count, counted, "{reported:?}");
     }
 }
 
 #[test]
 fn after_a_lapse_it_is_unknown_whether_the_holder_is_live_unless_it_is_known_to_have_failed() {
-    for (before, after) in [(Some(true), None), (None, None), (Some(false), Some(false))] {
+    let missed = Response::Missed { since: None };
+    for (before, after) in
+        [(Response::Answered, Response::Unknown), (Response::Unknown, Response::Unknown), (missed, missed)]
+    {
         let mut members = members();
-        a(&mut members).responsive = before;
+        a(&mut members).response = before;
         let mut period = of(&term("a", 1), at(0));
         period.pass(&Observed::first(term("a", 1), at(0)), &mut members, now(16), &Config::default());
-        assert_eq!(a(&mut members).responsive, after, "{before:?}");
+        assert_eq!(a(&mut members).response, after, "{before:?}");
     }
 }
 
@@ -194,10 +197,10 @@ fn a_term_that_was_renewed_late_may_lapse_again() {
     let mut period = of(&renewed(0), at(0));
     for (renewed_at, lapsed_at) in [(0, 16), (20, 36)] {
         period = follow(period, &renewed(renewed_at), &mut members, renewed_at);
-        assert_eq!(a(&mut members).damping.count, 0, "{renewed_at} s");
+        assert_eq!(a(&mut members).losses.damping.count, 0, "{renewed_at} s");
         let observed = Observed::first(renewed(renewed_at), at(renewed_at));
         period.pass(&observed, &mut members, now(lapsed_at), &Config::default());
-        assert_eq!(a(&mut members).damping.count, 1, "{lapsed_at} s");
+        assert_eq!(a(&mut members).losses.damping.count, 1, "{lapsed_at} s");
     }
 }
 
@@ -209,7 +212,7 @@ fn a_native_grant_is_no_proof_of_life_and_counts_as_not_taken_up() {
     let record = LeaseRecord { session, acquire_time: granted_at, renew_time: granted_at, ..grant("a", 1) };
     let mut granted = follow(of(&free(), at(0)), &record, &mut members, 0);
     let key = CandidateKey::native("a");
-    assert_eq!(members[&key].responsive, None);
+    assert_eq!(members[&key].response, Response::Unknown);
     granted.pass(&Observed::first(record, at(0)), &mut members, now(16), &Config::default());
-    assert!(members[&key].forfeited);
+    assert!(members[&key].losses.forfeited);
 }

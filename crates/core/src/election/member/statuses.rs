@@ -6,12 +6,12 @@
 //! does not contradict its own observations. Where a contradiction remains, it writes its status again after a pause that
 //! doubles.
 
-use super::Member;
+use super::{Member, Response};
 use crate::election::backoff::Backoff;
 use crate::election::damping::Damping;
 use crate::election::fingerprint::Fingerprint;
 use crate::election::ineffective::{Part, RevertedWrites};
-use crate::election::{Config, Write};
+use crate::election::{CandidateVerdict, Config, Write};
 use crate::model::{CandidateRecord, CandidateState, Condition, Moment, Now, RecordedStatus};
 
 /// How many statuses are remembered: the one in flight, the one that waits, and those that they replace.
@@ -29,6 +29,12 @@ pub(in crate::election) struct Statuses {
     is_overwritten: bool,
     /// These statuses. The first one is replaced at once, since a person may have edited the status.
     contested: RevertedWrites,
+    /// When the newest status was decided.
+    sent_at: Option<Moment>,
+    /// The verdict that the newest status shows, or that was sent last.
+    pub(in crate::election) shown: Option<CandidateVerdict>,
+    /// The status that has not lasted long enough to be written, and since when it has been correct.
+    pub(in crate::election) unpublished: Option<(RecordedStatus, Moment)>,
 }
 
 impl Statuses {
@@ -65,14 +71,14 @@ impl Member {
 
     /// Records that this status is written.
     pub(in crate::election) fn observe_status_sent(&mut self, status: &RecordedStatus, now: Moment) {
-        self.status_sent_at = Some(now);
+        self.statuses.sent_at = Some(now);
         self.statuses.remember(status);
     }
 
     /// The write of its status failed.
     pub(in crate::election) fn fail_status(&mut self, now: Moment, config: &Config) {
         self.statuses.backoff.fail(now, config);
-        self.shown = None;
+        self.statuses.shown = None;
     }
 
     /// The answer to a status write that was sent at `sent`. Only the answer to the newest write counts.
@@ -83,7 +89,7 @@ impl Member {
         now: Moment,
         config: &Config,
     ) {
-        if self.status_sent_at.is_none_or(|newest| newest > sent) {
+        if self.statuses.sent_at.is_none_or(|newest| newest > sent) {
             return;
         }
         if self.statuses.known.last() == Some(&fingerprint(&record.status)) {
@@ -91,7 +97,7 @@ impl Member {
             let is_contested = !self.statuses.contested.is_empty();
             let parts = if is_contested { Vec::new() } else { vec![status_part(&record.status)] };
             self.ineffective.note_parts(Write::Status, parts, None, now, config);
-        } else if self.shown.take().is_some() {
+        } else if self.statuses.shown.take().is_some() {
             self.ineffective.note(Write::Status, Some("status"), now, config);
         }
     }
@@ -101,17 +107,17 @@ impl Member {
     pub(super) fn observe_status(&mut self, now: Now, config: &Config) -> bool {
         let decides = self.statuses.decided_at.is_some_and(|at| now.moment < at.after(config.decides_for()));
         let status = &self.record.status;
-        let shown = self.shown.as_ref().map(super::CandidateVerdict::status);
+        let shown = self.statuses.shown.as_ref().map(CandidateVerdict::status);
         if decides && shown.as_ref() == Some(status) {
             return false;
         }
-        self.shown = None;
+        self.statuses.shown = None;
         if !decides {
             self.statuses.remember(status);
-            let count = self.damping.count;
+            let count = self.losses.damping.count;
             self.adopt_status(now, config);
-            if self.damping.count > count {
-                self.loss_reported_at = Some(now.moment);
+            if self.losses.damping.count > count {
+                self.losses.reported_at = Some(now.moment);
             }
             return false;
         }
@@ -129,14 +135,13 @@ impl Member {
     /// Adopts what another controller recorded. None of it proves life in an election.
     pub(super) fn adopt_status(&mut self, now: Now, config: &Config) {
         let status = &self.record.status;
-        self.responsive = recorded_response(status);
-        self.unresponsive_since = status.unresponsive_since.filter(|_| self.responsive == Some(false));
+        self.response = recorded_response(status);
         self.answered_early = status.responsive.reason == Condition::ANSWERED_BEFORE_PING;
-        if self.damping.count != status.damping_count || self.adopted_end != status.damped_until {
-            self.damping = Damping::recorded(status.damping_count, status.damped_until, now, config);
-            self.adopted_end = status.damped_until;
+        if self.losses.damping.count != status.damping_count || self.losses.adopted_end != status.damped_until {
+            self.losses.damping = Damping::recorded(status.damping_count, status.damped_until, now, config);
+            self.losses.adopted_end = status.damped_until;
         }
-        self.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
+        self.losses.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
     }
 
     /// Adopts what another controller recorded and this one has not observed otherwise.
@@ -144,36 +149,34 @@ impl Member {
         let status = &self.record.status;
         let recorded = recorded_response(status);
         // Both know the ping, so both will know an answer.
-        let is_unanswered = self.record.ping_time > self.record.renew_time && self.ping.is_none();
-        match (self.responsive, recorded) {
-            (None, _) => {
-                self.responsive = recorded;
+        let is_unanswered = self.record.ping_time > self.record.renew_time && self.ping.is_idle();
+        match (self.response, recorded) {
+            (Response::Unknown, _) => {
+                self.response = recorded;
                 self.answered_early = status.responsive.reason == Condition::ANSWERED_BEFORE_PING;
             }
-            (Some(true), Some(false)) if is_unanswered => self.responsive = recorded,
+            (Response::Missed { .. }, Response::Missed { .. }) => self.response = recorded,
+            (Response::Answered, Response::Missed { .. }) if is_unanswered => self.response = recorded,
             _ => {}
         }
-        if self.responsive == Some(false) && recorded == Some(false) {
-            self.unresponsive_since = status.unresponsive_since;
-        }
         // Both count the losses that they observe, one at a time. Any other count is an edit.
-        if Some(status.damping_count) == self.damping.count.checked_add(1) {
-            self.damping = Damping::observed(status.damping_count, status.damped_until, now, config);
-            self.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
-            self.loss_reported_at = Some(now.moment);
-        } else if status.damping_count == self.damping.count {
-            self.damping.adopt_end(status.damped_until);
+        if Some(status.damping_count) == self.losses.damping.count.checked_add(1) {
+            self.losses.damping = Damping::observed(status.damping_count, status.damped_until, now, config);
+            self.losses.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
+            self.losses.reported_at = Some(now.moment);
+        } else if status.damping_count == self.losses.damping.count {
+            self.losses.damping.adopt_end(status.damped_until);
         }
-        self.adopted_end = status.damped_until;
+        self.losses.adopted_end = status.damped_until;
     }
 }
 
 /// Whether the candidate answered its last ping, according to its status.
-const fn recorded_response(status: &RecordedStatus) -> Option<bool> {
+const fn recorded_response(status: &RecordedStatus) -> Response {
     match status.state {
-        Some(CandidateState::Holder | CandidateState::Preferred | CandidateState::Standby) => Some(true),
-        Some(CandidateState::Unresponsive) => Some(false),
-        _ => None,
+        Some(CandidateState::Holder | CandidateState::Preferred | CandidateState::Standby) => Response::Answered,
+        Some(CandidateState::Unresponsive) => Response::Missed { since: status.unresponsive_since },
+        _ => Response::Unknown,
     }
 }
 

@@ -1,7 +1,8 @@
 //! One candidate, observed by a controller version by version.
 
 use super::*;
-use crate::election::Reason;
+use crate::election::damping::Damping;
+use crate::election::{CandidateVerdict, Reason};
 use crate::model::{Condition, RecordedStatus};
 
 fn at(seconds: i64) -> Moment {
@@ -27,7 +28,7 @@ fn pinged(renewed: i64) -> (Member, CandidateRecord) {
     let config = Config::default();
     let mut member = Member::first(version(5, 100), now(0), &config);
     member.ping(Now { moment: at(1), wall: WireTime::from_micros(1_000) }, &config);
-    let ping_time = member.ping.as_ref().map(|ping| ping.time);
+    let ping_time = member.ping.time();
     (member, CandidateRecord { ping_time, ..version(10, renewed) })
 }
 
@@ -53,12 +54,12 @@ fn a_renewal_older_than_the_ping_is_no_proof() {
 fn a_ping_that_may_equal_another_controllers_is_repeated_once() {
     let (mut member, landed) = pinged(1_000);
     observe(&mut member, landed, WRITTEN, 2);
-    assert!(member.ping.is_none() && !member.is_proven_since(at(0)));
+    assert!(member.ping.is_idle() && !member.is_proven_since(at(0)));
     member.ping(Now { moment: at(2), wall: WireTime::from_micros(900) }, &Config::default());
-    assert!(member.ping.as_ref().is_some_and(|ping| ping.time > WireTime::from_micros(1_000)));
-    let again = member.ping.as_ref().map(|ping| ping.time);
+    assert!(member.ping.time() > Some(WireTime::from_micros(1_000)));
+    let again = member.ping.time();
     observe(&mut member, CandidateRecord { ping_time: again, ..version(12, i64::MAX) }, WRITTEN, 3);
-    assert!(member.ping.is_some(), "no ping is later than the latest time");
+    assert!(!member.ping.is_idle(), "no ping is later than the latest time");
 }
 
 #[test]
@@ -78,15 +79,15 @@ fn an_answer_precedes_what_another_controller_recorded_in_the_same_version() {
     let state = Some(CandidateState::Unresponsive);
     let status = RecordedStatus { state, unresponsive_since: Some(now(1).wall), ..RecordedStatus::default() };
     observe(&mut member, CandidateRecord { status, ..version(11, 9_001) }, Source::Watch, 3);
-    assert_eq!((member.responsive, member.unresponsive_since), (Some(true), None));
+    assert_eq!(member.response, Response::Answered);
 }
 
 #[test]
 fn a_ping_that_never_reached_the_candidate_is_no_failure_and_may_be_repeated() {
     let (mut member, _) = pinged(100);
-    assert!(member.settle_ping(now(5)).is_none() && member.ping.is_some(), "its window has not ended");
+    assert!(member.settle_ping(now(5)).is_none() && !member.ping.is_idle(), "its window has not ended");
     assert!(member.settle_ping(now(6)).is_none());
-    assert!(member.ping.is_none() && member.failed_at.is_none());
+    assert!(member.ping.is_idle() && member.failed_at.is_none());
 }
 
 #[test]
@@ -118,31 +119,31 @@ fn a_standby_controller_adopts_the_status_that_the_leading_one_wrote() {
         ..RecordedStatus::default()
     };
     observe(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
-    assert_eq!((member.damping.count, member.forfeited), (2, true));
-    assert_eq!(member.damping.until(at(1)), Some(at(40)));
-    assert_eq!(member.loss_reported_at, Some(at(1)));
+    assert_eq!((member.losses.damping.count, member.losses.forfeited), (2, true));
+    assert_eq!(member.losses.damping.until(at(1)), Some(at(40)));
+    assert_eq!(member.losses.reported_at, Some(at(1)));
     let status = RecordedStatus { damping_count: 2, ..RecordedStatus::default() };
     observe(&mut member, CandidateRecord { status, ..version(7, 100) }, Source::Watch, 2);
-    assert_eq!(member.loss_reported_at, Some(at(1)), "the same count shows no other loss");
-    assert_eq!(member.damping.until(at(2)), None, "the other controller has ended it");
+    assert_eq!(member.losses.reported_at, Some(at(1)), "the same count shows no other loss");
+    assert_eq!(member.losses.damping.until(at(2)), None, "the other controller has ended it");
 }
 
 #[test]
 fn a_loss_that_only_the_standby_counted_ends_with_the_status_that_does_not_show_it() {
     let config = Config::default();
     let mut member = Member::first(version(5, 100), now(0), &config);
-    member.damping.add(now(1), &config);
+    member.losses.damping.add(now(1), &config);
     let status = RecordedStatus { state: Some(CandidateState::Standby), ..RecordedStatus::default() };
     observe(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 2);
-    assert_eq!(member.damping, Damping::default());
+    assert_eq!(member.losses.damping, Damping::default());
 }
 
 #[test]
 fn a_grant_that_was_not_taken_up_counts_until_the_damping_ends() {
     let config = Config::default();
     let mut member = Member::first(version(5, 100), now(0), &config);
-    member.forfeited = true;
-    member.damping.add(now(0), &config);
+    member.losses.forfeited = true;
+    member.losses.damping.add(now(0), &config);
     assert_eq!([29, 30].map(|seconds| member.has_forfeited(at(seconds))), [true, false]);
 }
 
@@ -215,11 +216,11 @@ fn a_successful_request_ends_the_backoff_and_a_watch_event_does_not() {
     let (mut member, landed) = pinged(100);
     observe(&mut member, landed, WRITTEN, 2);
     member.fail_request(at(5), &Config::default());
-    assert!(member.ping.as_ref().is_some_and(|ping| !ping.abandoned), "it may answer yet");
+    assert!(!member.ping.is_idle() && !member.ping.is_abandoned(), "it may answer yet");
     observe(&mut member, version(11, 100), Source::Watch, 5);
     assert!(member.backoff.until(at(5)).is_some());
     member.fail_request(at(6), &Config::default());
-    assert!(member.ping.as_ref().is_some_and(|ping| ping.abandoned), "its window has ended");
+    assert!(member.ping.is_abandoned(), "its window has ended");
     observe(&mut member, version(12, 100), WRITTEN, 6);
     assert!(member.backoff.until(at(6)).is_none());
 }
@@ -234,9 +235,9 @@ fn a_recorded_end_hours_ahead_counts_once_from_its_first_observation() {
     };
     let first = CandidateRecord { status: status("Why."), ..version(5, 100) };
     let mut member = Member::first(first, now(0), &Config::default());
-    assert_eq!(member.damping.until(at(1)), Some(at(30)));
+    assert_eq!(member.losses.damping.until(at(1)), Some(at(30)));
     observe(&mut member, CandidateRecord { status: status("Why not."), ..version(6, 100) }, Source::Watch, 20);
-    assert_eq!(member.damping.until(at(20)), Some(at(30)));
+    assert_eq!(member.losses.damping.until(at(20)), Some(at(30)));
 }
 
 #[test]
@@ -251,30 +252,30 @@ fn a_new_session_may_be_preferred_again_after_a_missed_take_up() {
     ] {
         let first = CandidateRecord { session: session(former), ..version(5, 100) };
         let mut member = Member::first(first, now(0), &Config::default());
-        member.forfeited = true;
+        member.losses.forfeited = true;
         observe(&mut member, CandidateRecord { session: session(next), ..version(6, 100) }, Source::Watch, 1);
-        assert_eq!(member.forfeited, forfeited, "{former:?} {next:?}");
+        assert_eq!(member.losses.forfeited, forfeited, "{former:?} {next:?}");
     }
 }
 
 #[test]
 fn a_recorded_state_shows_whether_the_candidate_answered_an_earlier_controller() {
-    for (state, responsive) in [
-        (None, None),
-        (Some(CandidateState::Holder), Some(true)),
-        (Some(CandidateState::Preferred), Some(true)),
-        (Some(CandidateState::Standby), Some(true)),
-        (Some(CandidateState::Unproven), None),
-        (Some(CandidateState::Unresponsive), Some(false)),
-        (Some(CandidateState::Damped), None),
-        (Some(CandidateState::Invalid), None),
+    let (unknown, answered) = (Response::Unknown, Response::Answered);
+    for (state, response) in [
+        (None, unknown),
+        (Some(CandidateState::Holder), answered),
+        (Some(CandidateState::Preferred), answered),
+        (Some(CandidateState::Standby), answered),
+        (Some(CandidateState::Unproven), unknown),
+        (Some(CandidateState::Unresponsive), Response::Missed { since: Some(now(7).wall) }),
+        (Some(CandidateState::Damped), unknown),
+        (Some(CandidateState::Invalid), unknown),
     ] {
         let unresponsive_since = Some(now(7).wall);
         let status = RecordedStatus { state, unresponsive_since, ..RecordedStatus::default() };
         let member = Member::first(CandidateRecord { status, ..version(5, 100) }, now(9), &Config::default());
-        let since = unresponsive_since.filter(|_| responsive == Some(false));
-        assert_eq!((member.responsive, member.unresponsive_since), (responsive, since), "{state:?}");
-        assert_eq!(member.was_recorded_as_holder, state == Some(CandidateState::Holder), "{state:?}");
+        assert_eq!(member.response, response, "{state:?}");
+        assert_eq!(member.losses.was_recorded_as_holder, state == Some(CandidateState::Holder), "{state:?}");
     }
 }
 
@@ -288,7 +289,7 @@ fn a_renewal_of_the_lease_ends_what_an_unanswered_ping_left() {
     let mut member = Member::first(CandidateRecord { status, ..version(5, 100) }, now(2), &Config::default());
     member.failed_at = Some(at(2));
     member.renew(at(3));
-    assert_eq!((member.responsive, member.unresponsive_since, member.failed_at), (Some(true), None, None));
+    assert_eq!((member.response, member.failed_at), (Response::Answered, None));
 }
 
 #[test]
@@ -307,13 +308,13 @@ fn only_the_answer_to_the_newest_status_write_shows_whether_the_status_was_kept(
     };
     let written = |seconds| Source::StatusWritten { sent: at(seconds) };
     let mut member = Member::first(version(5, 100), now(0), &Config::default());
-    member.shown = Some(verdict.clone());
+    member.statuses.shown = Some(verdict.clone());
     member.observe_status_sent(&verdict.status(), at(2));
     observe(&mut member, version(6, 100), written(1), 3);
-    assert_eq!((member.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
+    assert_eq!((member.statuses.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
     let mut other = member.clone();
     observe(&mut member, CandidateRecord { status: verdict.status(), ..version(7, 100) }, written(2), 3);
-    assert_eq!((member.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
+    assert_eq!((member.statuses.shown.as_ref(), member.ineffective.writes().count()), (Some(&verdict), 0));
     observe(&mut other, version(7, 100), written(2), 3);
-    assert_eq!((other.shown, other.ineffective.writes().count()), (None, 1));
+    assert_eq!((other.statuses.shown, other.ineffective.writes().count()), (None, 1));
 }

@@ -51,7 +51,7 @@ impl Election {
             let due = dead_since.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
             builder.set(Timer::Validity, due);
             // The validity may be as short as the window of a ping. Another ping would start the window again.
-            if due > now || member.ping.is_some() {
+            if due > now || !member.ping.is_idle() {
                 continue;
             }
             let write = if dead_since.is_some() { Write::Delete } else { Write::Ping };
@@ -100,8 +100,8 @@ pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
     if !had_failed && member.failed_at.is_some() {
         builder.missed.push(member.key.clone());
     }
-    if let Some(ping) = &member.ping {
-        builder.set(Timer::PingWindow, ping.deadline);
+    if let Some(deadline) = member.ping.deadline() {
+        builder.set(Timer::PingWindow, deadline);
         if let Some(until) = member.backoff.until(builder.now.moment) {
             builder.set(Timer::Retry, until);
         }

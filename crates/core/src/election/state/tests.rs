@@ -192,7 +192,11 @@ fn a_lapse_counts_although_the_lease_is_deleted_then_and_a_new_lease_is_no_recla
         let source = Source::Read { sent: at(deleted_at).moment };
         election.observe(at(deleted_at), Observation::LeaseMissing { source });
         observe(&mut election, term(7, "s/2/15"), Source::Watch, 90);
-        assert_eq!(election.members[&CandidateKey::hustings("a")].damping.count, losses, "deleted at {deleted_at} s");
+        assert_eq!(
+            election.members[&CandidateKey::hustings("a")].losses.damping.count,
+            losses,
+            "deleted at {deleted_at} s"
+        );
     }
 }
 
