@@ -296,36 +296,6 @@ impl Candidate {
         self.pending = Some(PendingRequest { request, task });
     }
 
-    fn next_task(&self, now: Now) -> Option<CandidateTask> {
-        let deleting = self.delete_until.is_some();
-        let record = match &self.state {
-            KnownCandidate::Untried | KnownCandidate::Missing { .. } if !deleting => {
-                return Some(CandidateTask::Create);
-            }
-            KnownCandidate::Untried | KnownCandidate::Unknown => return Some(CandidateTask::Read),
-            // A stopping process verifies this by a live read. Otherwise the candidate could remain and be elected
-            // again.
-            KnownCandidate::Missing { live } => return (!live).then_some(CandidateTask::Read),
-            KnownCandidate::Seen(record) => record,
-        };
-        if deleting {
-            return Some(CandidateTask::Delete { uid: record.uid.clone() });
-        }
-        let is_refreshed = self.refreshed_uid.as_ref() == Some(&record.uid);
-        let is_answered = is_refreshed && (record.ping_time.is_none() || record.ping_time == self.answered);
-        let is_refuted = doubted_since(record).is_none_or(|since| Some(since) == self.refuted);
-        let is_current = is_answered && is_refuted && !self.unasked;
-        let is_edited = is_refreshed && self.edits.need_repair();
-        if is_current && !is_edited {
-            return self.must_read.then_some(CandidateTask::Read);
-        }
-        // An answer does not wait for a repair that must wait.
-        let repairs = is_edited && (is_current || now.moment >= self.edits.not_before(now.moment));
-        let later = now.wall.later_than(record.renewed_at());
-        let renew_time = record.ping_time.map_or(later, |ping| ping.max(later));
-        Some(CandidateTask::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time, repairs }))
-    }
-
     /// Records a version. It counts if it is newer than the newest observed. The answer to a request also counts if
     /// nothing was observed since the request was sent. Such a version may be older than a ping.
     fn observe_version(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {

@@ -3,7 +3,7 @@
 use crate::model::{CandidateRecord, Moment, Unparsed, WireTime};
 
 /// `renewTime`, and its text if it is not exact.
-type Renewal = (Option<WireTime>, Unparsed);
+type SignOfLife = (Option<WireTime>, Unparsed);
 
 /// The ping of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ pub(in crate::election) enum Ping {
         /// The version that it created.
         version: u64,
         /// The last sign of life in that version.
-        renewal: Renewal,
+        renewal: SignOfLife,
         wait: Wait,
     },
 }
