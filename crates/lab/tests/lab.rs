@@ -5,7 +5,7 @@
 
 use hustings_lab::{Lab, script};
 
-const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/lab");
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/lab");
 
 #[test]
 fn electors_and_elections_together_do_what_their_transcripts_show() {
