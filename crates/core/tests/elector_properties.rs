@@ -10,7 +10,7 @@ mod schedule;
 
 use std::time::Duration;
 
-use hustings_core::elector::{Draw, Durations, Elector, ElectorMode, Observation};
+use hustings_core::elector::{Draw, Durations, Elector, ElectorMode, Note, Observation, Timing};
 use hustings_core::model::{
     Cause, LeaseRecord, Moment, Now, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, WireTime,
 };
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use hustings_lab::{Fate, Lab, Replica, WorkStops, config};
+use hustings_lab::{Checks, Fate, Lab, News, Replica, WorkStops, config};
 
 use observations::{durations, observations};
 use schedule::{Edit, Schedule, Step, schedules};
@@ -82,7 +82,10 @@ enum Mistake {
 
 impl Run {
     fn new(schedule: &Schedule, mistake: Option<Mistake>) -> Self {
-        let mut lab = Lab::new();
+        let mut lab = Lab::checked();
+        if let Some(checks) = &mut lab.checks {
+            checks.counts_from_answer = mistake == Some(Mistake::CountsFromAnswer);
+        }
         lab.chance = Box::new(lottery(schedule.seed));
         let mut fate = lottery(schedule.seed ^ 0x5bd1_e995);
         let badness = schedule.badness;
@@ -93,6 +96,15 @@ impl Run {
             run.start(schedule, index);
         }
         run
+    }
+
+    fn checks(&self) -> &Checks {
+        self.lab.checks.as_ref().unwrap()
+    }
+
+    fn pass_until(&mut self, until_micros: i64) {
+        let rests = self.lab.run_until(until_micros, MOST_EVENTS_PER_STEP, |_| false);
+        assert!(rests, "a process does not rest: {:#?}", self.lab.news);
     }
 
     fn start(&mut self, schedule: &Schedule, index: usize) {
@@ -109,16 +121,11 @@ impl Run {
         let place = if self.mistake == Some(Mistake::ReclaimsWithoutLock) { 0 } else { index };
         let session = format!("s{}", self.sessions);
         let session = if schedule.has_places { format!("pod-{place}.web.4026.{session}") } else { session };
-        let config = config(NAMES[index], &session, schedule.mode, durations);
+        let config = config(NAMES[index], &session, schedule.mode, Timing::new(durations).unwrap());
         let (offset, drift, wall) = schedule.clocks[index];
-        let mut replica = Replica::new(NAMES[index], config, self.lab.now_micros).with_clock(
-            offset,
-            drift,
-            wall,
-            self.lab.now_micros,
-        );
+        let now = self.lab.now_micros;
+        let mut replica = Replica::new(config, now).with_clock(offset, drift, wall, now);
         replica.process.label = format!("{}{index}", NAMES[index]);
-        replica.counts_from_answer = self.mistake == Some(Mistake::CountsFromAnswer);
         replica.work_stops = match schedule.stubborn_work[index] {
             0 => WorkStops::Never,
             n => WorkStops::After(Duration::from_secs(3) * u32::from(n - 1)),
@@ -248,11 +255,11 @@ fn play(schedule: &Schedule, mistake: Option<Mistake>) -> Run {
     let mut run = Run::new(schedule, mistake);
     for (gap_millis, step) in &schedule.steps {
         let until = run.lab.now_micros + i64::from(*gap_millis) * 1_000;
-        run.lab.run_until(until, MOST_EVENTS_PER_STEP);
+        run.pass_until(until);
         run.step(schedule, step);
     }
     let until = run.lab.now_micros + 20_000_000;
-    run.lab.run_until(until, MOST_EVENTS_PER_STEP);
+    run.pass_until(until);
     run
 }
 
@@ -262,10 +269,10 @@ proptest! {
     #[test]
     fn two_never_lead_at_one_instant_and_tokens_grow(schedule in schedules()) {
         let run = play(&schedule, None);
-        prop_assert!(run.lab.violations.is_empty(), "{:?}\n{}", run.lab.violations, run.lab.transcript.join("\n"));
-        let tokens = &run.lab.tokens;
-        let grow = tokens.windows(2).all(|pair| pair[0] < pair[1]);
-        prop_assert!(grow, "{:?}\n{}", tokens, run.lab.transcript.join("\n"));
+        prop_assert!(run.checks().violations.is_empty(), "{:?}\n{:#?}", run.checks().violations, run.lab.news);
+        let token = |news: &News| if let News::Note(Note::Began { token, .. }) = news { Some(*token) } else { None };
+        let tokens: Vec<u64> = run.lab.news.iter().filter_map(|entry| token(&entry.news)).collect();
+        prop_assert!(tokens.is_sorted_by(|one, next| one < next), "{:?}\n{:#?}", tokens, run.lab.news);
     }
 
     #[test]
@@ -275,7 +282,7 @@ proptest! {
             schedule.steps.retain(|(_, step)| !matches!(step, Step::Delete));
         }
         let run = play(&schedule, None);
-        prop_assert!(run.lab.overlaps().is_empty(), "{:?}\n{}", run.lab.overlaps(), run.lab.transcript.join("\n"));
+        prop_assert!(run.checks().overlaps().is_empty(), "{:?}\n{:#?}", run.checks().overlaps(), run.lab.news);
     }
 
     #[test]
@@ -301,15 +308,15 @@ proptest! {
         run.lab.replicas[1].work_stops = WorkStops::After(Duration::ZERO);
         for _ in 0..110 {
             let until = run.lab.now_micros + 1_000_000;
-            run.lab.run_until(until, MOST_EVENTS_PER_STEP);
+            run.pass_until(until);
             if schedule.mode == ElectorMode::Coordinated && schedule.has_controller {
                 run.controller.grant(&mut run.lab, NAMES[1]);
             }
         }
         let now = run.lab.now_micros;
         let leads = run.lab.replicas.iter().any(|replica| replica.reads_leading(now));
-        prop_assert!(leads, "{}", run.lab.transcript.join("\n"));
-        prop_assert!(run.lab.violations.is_empty(), "{:?}", run.lab.violations);
+        prop_assert!(leads, "{:#?}", run.lab.news);
+        prop_assert!(run.checks().violations.is_empty(), "{:?}", run.checks().violations);
     }
 
     #[test]
@@ -320,7 +327,7 @@ proptest! {
         observations in proptest::collection::vec((0..20_000_000_i64, any::<i64>(), any::<u32>(), observations()), 1..60),
     ) {
         let mut moment = start;
-        let mut elector = Elector::new(config("a", "s", mode, durations), at(moment, 0));
+        let mut elector = Elector::new(config("a", "s", mode, Timing::new(durations).unwrap()), at(moment, 0));
         for (gap, wall, draw, observation) in observations {
             moment = moment.saturating_add(gap);
             let now = at(moment, wall);
@@ -351,7 +358,7 @@ fn assert_found_out(mistake: Mistake) {
     let mut runner = TestRunner::deterministic();
     let found = (0..500).any(|_| {
         let schedule = schedules().new_tree(&mut runner).unwrap().current();
-        !play(&schedule, Some(mistake)).lab.violations.is_empty()
+        !play(&schedule, Some(mistake)).checks().violations.is_empty()
     });
     assert!(found, "the schedules are too tame to prove anything");
 }

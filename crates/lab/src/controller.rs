@@ -5,17 +5,17 @@
 use std::collections::BTreeSet;
 
 use hustings_core::election::{Action, Config, Election, Event as Report, Observation, Source};
-use hustings_core::model::{CandidateKey, CandidatePatch, CandidateRecord, Moment, Observed, Reply, Request, WireTime};
+use hustings_core::model::{CandidateKey, CandidatePatch, CandidateRecord, Moment, Observed, Reply, Request};
 
-use crate::lab::{Event, LEASE, Lab, Who, micros};
-use crate::process::{Fate, Process};
-use crate::words::{describe_answer, describe_request};
+use crate::lab::{Event, Lab};
+use crate::news::{News, Who};
+use crate::process::{Fate, Process, micros};
 
 /// A controller with its clocks and its network.
 pub struct Controller {
     /// Its clocks, network and watches.
     pub process: Process,
-    election: Election,
+    pub(crate) election: Election,
     /// Whether it decides. A standby only observes.
     leads: bool,
     /// How many requests the next decision waits for.
@@ -37,10 +37,10 @@ pub(crate) struct PendingRequest {
 
 impl Controller {
     /// A controller that starts now and knows nothing.
-    pub fn new(name: &str, config: Config, leads: bool) -> Self {
+    pub fn new(name: &str, lease: &str, config: Config, leads: bool) -> Self {
         Self {
             process: Process::new(name),
-            election: Election::new(config, "default", LEASE),
+            election: Election::new(config, "default", lease),
             leads,
             awaited: 0,
             shown: BTreeSet::new(),
@@ -68,7 +68,7 @@ impl Lab {
     }
 
     /// The watches of a controller show every object that exists, and which ones are gone.
-    pub(crate) fn relist(&mut self, index: usize) {
+    pub fn relist(&mut self, index: usize) {
         self.show_lease(Who::Controller(index));
         let mut candidates: BTreeSet<CandidateKey> = self.controllers[index].shown.clone();
         candidates.extend(self.server.store.candidates().map(CandidateRecord::key));
@@ -99,7 +99,8 @@ impl Lab {
             | Observation::Node { .. }
             | Observation::Failed { .. } => {}
         }
-        if matches!(&observation, Observation::Candidate { record, .. } if record.lease_name != LEASE) {
+        if matches!(&observation, Observation::Candidate { record, .. } if record.lease_name != self.server.lease_name)
+        {
             return;
         }
         controller.election.observe(controller.process.local(self.now_micros), observation);
@@ -113,13 +114,12 @@ impl Lab {
         }
         let now = controller.process.local(self.now_micros);
         let decision = controller.election.decide(now);
-        assert!(decision.deadline > now.moment, "a deadline lies ahead");
         self.wake_at(Who::Controller(index), Some(decision.deadline));
         for action in decision.actions {
             let controller = &self.controllers[index];
             let current = controller.election.lease().map(Observed::record);
-            match (action.request(LEASE, current, [WireTime::default(); 3]), action) {
-                (None, Action::Event(report)) => self.publish(index, &report),
+            match (action.request(&self.server.lease_name, current, [now.wall; 3]), action) {
+                (None, Action::Event(report)) => self.note(Who::Controller(index), News::Report(report)),
                 (None, _) => {}
                 (Some(request), action) => {
                     let is_status =
@@ -135,26 +135,23 @@ impl Lab {
         self.controllers[index].awaited += usize::from(pending.is_awaited);
         let fate = self.draw_fate(Who::Controller(index));
         if fate != Fate::AT_ONCE {
-            let label = &self.controllers[index].process.label;
-            let line = format!("{label} sends {}", describe_request(&pending.request));
-            self.note(&line);
+            self.note_request(Who::Controller(index), || News::Sent(pending.request.clone()));
         }
         self.push(self.now_micros + micros(fate.there), Event::Carry(index, Box::new(pending), fate));
     }
 
     /// A request of a controller reaches the server, or is lost on its way.
     pub(crate) fn carry(&mut self, index: usize, pending: Box<PendingRequest>, fate: Fate) {
-        let label = self.controllers[index].process.label.clone();
-        let what = describe_request(&pending.request);
+        let who = Who::Controller(index);
         let at = self.now_micros + micros(fate.back);
         if !fate.executed {
-            self.note(&format!("{label}'s {what} is lost"));
+            self.note_request(who, || News::Lost(pending.request.clone()));
             return self.push(at, Event::Answer(index, pending, Reply::Unknown));
         }
         let wall = self.wall();
+        self.check_write(&pending.request);
         let reply = self.server.execute(&pending.request, wall);
-        let lost = if fate.answer_lost { ", and the answer is lost" } else { "" };
-        self.note(&format!("{label} {what}: {}{lost}", describe_answer(&reply)));
+        self.note_request(who, || News::answered(&pending.request, &reply, fate));
         self.show_effect(&pending.request, &reply);
         self.push(at, Event::Answer(index, pending, if fate.answer_lost { Reply::Unknown } else { reply }));
     }
@@ -165,7 +162,7 @@ impl Lab {
         let is_success = matches!(reply, Reply::Landed(_));
         let observation = Observation::of_reply(&request, reply, sent);
         if let Some(report) = report.filter(|_| is_success) {
-            self.publish(index, &report);
+            self.note(Who::Controller(index), News::Report(report));
         }
         let controller = &mut self.controllers[index];
         controller.awaited -= usize::from(is_awaited);
@@ -174,10 +171,5 @@ impl Lab {
             Ok(observation) => drop(controller.election.observe(now, observation)),
             Err(request) => self.send(index, PendingRequest { request, sent: now.moment, report: None, is_awaited }),
         }
-    }
-
-    fn publish(&mut self, index: usize, report: &Report) {
-        let line = format!("{} event {}: {report}", self.controllers[index].process.label, report.as_str());
-        self.note(&line);
     }
 }

@@ -5,17 +5,21 @@ mod watches;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::elector::{Action, Config, Durations, ElectorMode, FailOpen, Observation, Range, Timing};
-use hustings_core::model::{CandidateRecord, LeaseRecord, Reply, Strategy, WireTime};
+use hustings_core::elector::{Action, Config, ElectorMode, FailOpen, Observation, Timing};
+use hustings_core::model::{
+    CandidateRecord, Cause, LeaseRecord, Moment, Nomination, Reply, Request, Strategy, WireTime,
+};
 use hustings_core::{election, elector};
 
+use crate::checks::Checks;
 use crate::controller::{Controller, PendingRequest};
 use crate::native::Native;
-use crate::process::{Fate, Process, WALL_START_MICROS};
+use crate::news::{Entry, Who};
+use crate::process::{Fate, Process, micros, true_micros_at, wall_at};
 use crate::replica::Replica;
 use crate::server::Server;
 
-/// The name of the one Lease.
+/// The name of the Lease in tests.
 pub const LEASE: &str = "lease";
 
 /// Something that happens at a certain time.
@@ -27,24 +31,18 @@ pub(crate) enum Event {
     /// A controller observes.
     Inform(usize, election::Observation),
     /// A request of an elector reaches the server.
-    Execute(usize, Action, Fate),
+    Execute(usize, Action, Request, Fate),
     /// A request of a controller reaches the server.
     Carry(usize, Box<PendingRequest>, Fate),
     /// A controller gets an answer.
     Answer(usize, Box<PendingRequest>, Reply),
-}
-
-/// A process of the lab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
-    Replica(usize),
-    Controller(usize),
-    Native(usize),
+    /// The process of an elector is killed.
+    Kill(usize),
 }
 
 /// The lab.
 pub struct Lab {
-    /// The true time since the start.
+    /// The true time.
     pub now_micros: i64,
     /// The server.
     pub server: Server,
@@ -54,49 +52,42 @@ pub struct Lab {
     pub controllers: Vec<Controller>,
     /// The processes of client-go.
     pub natives: Vec<Native>,
-    /// The events, one line each, with the true time in seconds.
-    pub transcript: Vec<String>,
-    /// Whether the transcript contains the routine of electors: renewals and reads.
-    pub shows_routine: bool,
     /// Draws the jitter of electors; the constant 0 in scripts.
     pub chance: Box<dyn FnMut() -> u32>,
     /// Draws the fate of each request, instead of the fate that is set for its process.
     pub fates: Option<Box<dyn FnMut() -> Fate>>,
-    /// The token of each term, in the order in which the terms began.
-    pub tokens: Vec<u64>,
-    /// The latest wall-clock instant that each elector could own so far, by its session and the start of its range.
-    pub owned: BTreeMap<(String, WireTime), WireTime>,
-    /// The violations of S1: electors that led at the same instant.
-    pub violations: Vec<String>,
+    /// What has happened.
+    pub news: Vec<Entry>,
+    /// Whether the news contain requests.
+    pub records_requests: bool,
+    /// Checks of each event, for tests.
+    pub checks: Option<Checks>,
     queue: BTreeMap<(i64, u64), Event>,
     sequence: u64,
 }
 
-impl Default for Lab {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Lab {
-    /// A lab without processes and objects.
-    pub fn new() -> Self {
+    /// A lab without processes and objects, for the elections of this Lease.
+    pub fn new(lease_name: &str, wall: WireTime) -> Self {
         Self {
-            now_micros: 0,
-            server: Server::default(),
+            now_micros: true_micros_at(wall),
+            server: Server::new(lease_name),
             replicas: Vec::new(),
             controllers: Vec::new(),
             natives: Vec::new(),
-            transcript: Vec::new(),
-            shows_routine: true,
             chance: Box::new(|| 0),
             fates: None,
-            tokens: Vec::new(),
-            owned: BTreeMap::new(),
-            violations: Vec::new(),
+            news: Vec::new(),
+            records_requests: false,
+            checks: None,
             queue: BTreeMap::new(),
             sequence: 0,
         }
+    }
+
+    /// A lab for tests: it records each request, and checks each event.
+    pub fn checked() -> Self {
+        Self { records_requests: true, checks: Some(Checks::default()), ..Self::new(LEASE, wall_at(0)) }
     }
 
     /// The true time, as a correct wall clock shows it.
@@ -109,10 +100,12 @@ impl Lab {
         self.server.lease()
     }
 
-    /// Starts an elector.
-    pub fn add(&mut self, replica: Replica) {
+    /// Starts an elector, and returns its number.
+    pub fn add(&mut self, replica: Replica) -> usize {
+        let index = self.replicas.len();
         self.replicas.push(replica);
-        self.begin(self.replicas.len() - 1);
+        self.begin(index);
+        index
     }
 
     /// Starts an elector in place of a crashed one. Answers and events on their way to the former one are lost.
@@ -127,8 +120,8 @@ impl Lab {
 
     /// Makes the first decision of an elector, and lets its watches show the current state.
     fn begin(&mut self, index: usize) {
-        let nomination = self.replicas[index].nomination();
-        self.replicas[index].elector.declare(&nomination);
+        let Replica { elector, nomination, .. } = &mut self.replicas[index];
+        elector.declare(nomination);
         self.push(self.now_micros, Event::Wake(Who::Replica(index)));
         self.show_lease(Who::Replica(index));
         self.show_own_candidate(index);
@@ -153,7 +146,7 @@ impl Lab {
 
     /// Deletes the Lease.
     pub fn delete_lease(&mut self) {
-        self.server.store.delete_lease(LEASE);
+        self.server.store.delete_lease(&self.server.lease_name);
         self.lease_changed();
     }
 
@@ -177,71 +170,44 @@ impl Lab {
         self.candidate_changed(name);
     }
 
-    /// Runs all events until `until_micros`.
-    ///
-    /// # Panics
-    /// Panics after `most_events` events, since a process then never stops acting.
-    pub fn run_until(&mut self, until_micros: i64, most_events: usize) {
+    /// The number of the elector that leads.
+    pub fn leader(&self) -> Option<usize> {
+        self.replicas.iter().position(|replica| replica.leading.is_some())
+    }
+
+    /// Asks an elector to stop, and kills its process after `grace`.
+    pub fn stop(&mut self, index: usize, grace: Duration) {
+        self.observe(index, Observation::Stop(Cause::Stopped));
+        self.push(self.now_micros.saturating_add(micros(grace)), Event::Kill(index));
+    }
+
+    /// Runs until `is_done`, or until `until_micros`. Returns false if that takes more than `most_events` events.
+    pub fn run_until(&mut self, until_micros: i64, most_events: usize, is_done: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..most_events {
-            let Some((&(at, _), _)) = self.queue.first_key_value() else { break };
-            if at > until_micros {
-                break;
+            if is_done(self) {
+                return true;
             }
-            let ((at, _), event) = self.queue.pop_first().unwrap();
+            let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= until_micros) else {
+                self.now_micros = self.now_micros.max(until_micros);
+                return true;
+            };
+            let ((at, _), event) = entry.remove_entry();
             self.now_micros = self.now_micros.max(at);
-            self.note_ranges();
+            self.check_ranges();
             self.happen(event);
-            self.note_ranges();
-            let leading = self.replicas.iter().filter(|replica| replica.reads_leading(self.now_micros));
-            let natives = self.natives.iter().filter(|native| native.reads_leading(self.now_micros));
-            let leading: Vec<&str> = leading
-                .map(|replica| replica.process.label.as_str())
-                .chain(natives.map(|native| native.process.label.as_str()))
-                .collect();
-            if leading.len() > 1 {
-                self.violations.push(format!("{} {}", seconds(self.now_micros), leading.join(" and ")));
-            }
+            self.check_ranges();
+            self.check_leaders();
         }
-        let is_drained = self.queue.first_key_value().is_none_or(|(&(at, _), _)| at > until_micros);
-        let last = &self.transcript[self.transcript.len().saturating_sub(30)..];
-        assert!(is_drained, "more than {most_events} events: a process does not rest: {last:#?}");
-        self.now_micros = self.now_micros.max(until_micros);
-    }
-
-    /// Wall-clock instants that two processes could own, at any time so far.
-    pub fn overlaps(&self) -> Vec<String> {
-        let ranges: Vec<_> = self.owned.iter().map(|((session, start), until)| (session, start, until)).collect();
-        let pairs =
-            ranges.iter().enumerate().flat_map(|(index, one)| ranges[index + 1..].iter().map(move |two| (one, two)));
-        let overlapping = pairs.filter(|(one, two)| one.0 != two.0 && one.1 < two.2 && two.1 < one.2);
-        overlapping.map(|pair| format!("{pair:?}")).collect()
-    }
-
-    /// Records which instants each process would own if it were asked now about all instants that its clock has shown.
-    fn note_ranges(&mut self) {
-        for replica in &self.replicas {
-            if replica.process.crashed || self.now_micros < replica.process.frozen_until {
-                continue;
-            }
-            let Some(Range { start, end, .. }) = replica.range else { continue };
-            let until = end.min(replica.process.local(self.now_micros).wall);
-            if until > start {
-                let owned = self.owned.entry((replica.elector.config().session.clone(), start)).or_insert(until);
-                *owned = until.max(*owned);
-            }
-        }
-    }
-
-    pub(crate) fn note(&mut self, text: &str) {
-        self.transcript.push(format!("{} {text}", seconds(self.now_micros)));
+        false
     }
 
     pub(crate) fn push(&mut self, at: i64, event: Event) {
-        self.sequence += 1;
+        self.sequence = self.sequence.saturating_add(1);
         self.queue.insert((at, self.sequence), event);
     }
 
-    pub(crate) fn process(&mut self, who: Who) -> &mut Process {
+    /// A process of the lab.
+    pub fn process(&mut self, who: Who) -> &mut Process {
         match who {
             Who::Replica(index) => &mut self.replicas[index].process,
             Who::Controller(index) => &mut self.controllers[index].process,
@@ -259,8 +225,9 @@ impl Lab {
 
     fn happen(&mut self, event: Event) {
         let who = match event {
-            Event::Execute(index, action, fate) => return self.execute(index, &action, fate),
+            Event::Execute(index, action, request, fate) => return self.execute(index, &action, &request, fate),
             Event::Carry(index, pending, fate) => return self.carry(index, pending, fate),
+            Event::Kill(index) => return self.end(index),
             Event::Wake(who) => who,
             Event::Observe(index, _) => Who::Replica(index),
             Event::Inform(index, _) | Event::Answer(index, ..) => Who::Controller(index),
@@ -276,15 +243,12 @@ impl Lab {
         }
         let now = process.local(true_micros);
         match event {
-            Event::Wake(_) => {
-                if process.next_wake.is_some_and(|at| at > true_micros) {
-                    return; // A later decision has replaced this deadline.
-                }
-            }
+            // A later decision has replaced this deadline.
+            Event::Wake(_) if process.next_wake.is_some_and(|at| at > true_micros) => return,
             Event::Observe(index, observation) => self.replicas[index].elector.observe(now, observation),
             Event::Inform(index, observation) => self.inform(index, observation),
             Event::Answer(index, pending, reply) => self.answer(index, *pending, reply),
-            Event::Execute(..) | Event::Carry(..) => unreachable!("handled above"),
+            Event::Wake(_) | Event::Execute(..) | Event::Carry(..) | Event::Kill(_) => {}
         }
         match who {
             Who::Replica(index) => self.decide(index),
@@ -292,18 +256,20 @@ impl Lab {
             Who::Native(index) => self.play_native(index),
         }
     }
+
+    /// Wakes the process at its deadline, and not at an earlier one.
+    pub(crate) fn wake_at(&mut self, who: Who, deadline: Option<Moment>) {
+        let now_micros = self.now_micros;
+        let process = self.process(who);
+        process.next_wake = deadline.map(|deadline| process.true_micros(deadline).max(now_micros));
+        if let Some(at) = process.next_wake {
+            self.push(at, Event::Wake(who));
+        }
+    }
 }
 
-/// The time that a correct wall clock shows at this true time.
-pub const fn wall_at(true_micros: i64) -> WireTime {
-    WireTime::from_micros(WALL_START_MICROS + true_micros)
-}
-
-/// The configuration of an elector.
-///
-/// # Panics
-/// Panics if the durations are invalid.
-pub fn config(name: &str, session: &str, mode: ElectorMode, durations: Durations) -> Config {
+/// The configuration of an elector: one that stands for [`LEASE`] in this way, and is as usual in everything else.
+pub fn config(name: &str, session: &str, mode: ElectorMode, timing: Timing) -> Config {
     Config {
         identity: name.to_owned(),
         lease_name: LEASE.to_owned(),
@@ -311,16 +277,24 @@ pub fn config(name: &str, session: &str, mode: ElectorMode, durations: Durations
         mode,
         strategy: Strategy::OldestEmulationVersion,
         fallback: true,
-        timing: Timing::new(durations).unwrap(),
+        timing,
         fail_open: FailOpen::Off,
         keeps_on_stop: false,
     }
 }
 
-pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap()
-}
-
-pub(crate) fn seconds(micros: i64) -> String {
-    format!("{}.{:03}", micros / 1_000_000, micros % 1_000_000 / 1000)
+/// What an elector with this configuration declares about itself.
+pub fn nomination(config: &Config, version: &str) -> Nomination {
+    let Config { identity, lease_name, session, strategy, timing, .. } = config;
+    Nomination {
+        name: identity.clone(),
+        lease_name: lease_name.clone(),
+        binary_version: version.to_owned(),
+        emulation_version: strategy.needs_emulation_version().then(|| version.to_owned()),
+        strategy: Some(strategy.as_str().to_owned()),
+        priority: None,
+        lease_duration_seconds: timing.lease_duration_seconds(),
+        session: session.clone(),
+        pod: None,
+    }
 }

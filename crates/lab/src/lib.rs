@@ -1,24 +1,24 @@
-//! One lab for both cores: real electors and real elections over the reference store, in virtual time.
+//! Electors, elections and client-go's electors side by side over the reference store, in virtual time.
 //!
 //! There is one true time, which only the [`Lab`] knows. Each process has its own clocks, and a network that delays or
-//! loses its requests. Each step of a [script] changes something, runs all events that follow at once, and returns a
-//! transcript of them.
+//! loses its requests. This rule must hold: only the two cores decide who leads, so the same process would lead in a
+//! real cluster.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
+mod checks;
 pub mod client_go;
 mod controller;
 mod lab;
 mod native;
+mod news;
 mod process;
 mod replica;
-pub mod script;
 mod server;
-mod words;
 
+pub use checks::Checks;
 pub use controller::Controller;
-pub use lab::{LEASE, Lab, config, wall_at};
+pub use lab::{LEASE, Lab, config, nomination};
 pub use native::Native;
-pub use process::{Fate, Process};
+pub use news::{Entry, News, Who};
+pub use process::{Fate, Process, micros, seconds, wall_at};
 pub use replica::{Replica, WorkStops};
 pub use server::{Server, Strips};

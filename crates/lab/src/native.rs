@@ -4,9 +4,9 @@
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, WireTime};
 
 use crate::client_go::{ClientGo, Stands, Step};
-use crate::lab::{Event, LEASE, Lab, Who};
+use crate::lab::{Event, Lab};
+use crate::news::{News, Who};
 use crate::process::Process;
-use crate::words::describe;
 
 /// A process of client-go.
 pub struct Native {
@@ -36,7 +36,7 @@ impl Lab {
                 kind: CandidateKind::Native,
                 name: name.to_owned(),
                 creation_time: self.wall(),
-                lease_name: LEASE.to_owned(),
+                lease_name: self.server.lease_name.clone(),
                 binary_version: version.to_owned(),
                 emulation_version: Some(version.to_owned()),
                 // Some time passes until the first ping.
@@ -44,7 +44,7 @@ impl Lab {
                 ..CandidateRecord::default()
             };
             self.server.store.put_candidate(candidate);
-            self.note(&format!("{name} creates its candidate"));
+            self.note(Who::Native(index), News::ClientGo("creates its candidate", None));
             self.candidate_changed(CandidateKey::native(name));
         }
         self.push(self.now_micros, Event::Wake(Who::Native(index)));
@@ -57,7 +57,7 @@ impl Lab {
     }
 
     /// A process of client-go stops on SIGTERM.
-    pub(crate) fn stop_native(&mut self, index: usize) {
+    pub fn stop_native(&mut self, index: usize) {
         let lease = self.server.lease().cloned();
         let native = &mut self.natives[index];
         let now = native.process.local(self.now_micros);
@@ -86,30 +86,28 @@ impl Lab {
         let Some(record) = self.server.store.candidate(&key) else { return };
         if let Some(renew_time) = native.elector.renews_candidate(record, now) {
             self.server.store.edit_candidate(&key, |record| record.renew_time = Some(renew_time));
-            self.note(&format!("{name} renews its candidate"));
+            self.note(Who::Native(index), News::ClientGo("renews its candidate", None));
             self.candidate_changed(key);
         }
     }
 
     fn carry_out(&mut self, index: usize, step: Step) {
         let stands = self.natives[index].elector.stands();
-        let (record, what) = match step {
+        let (record, does) = match step {
             Step::Wait => return,
-            Step::Renew(record) => (Some(record), None),
-            Step::Begin(record) if stands == Stands::Coordinated => (Some(record), Some("takes up")),
-            Step::Begin(record) => (Some(record), Some("claims")),
-            Step::Release(record) => (Some(record), Some("releases and exits")),
-            Step::Exit => (None, Some("exits")),
+            Step::Renew(record) => (Some(record), "renews"),
+            Step::Begin(record) if stands == Stands::Coordinated => (Some(record), "takes up"),
+            Step::Begin(record) => (Some(record), "claims"),
+            Step::Release(record) => (Some(record), "releases and exits"),
+            Step::Exit => (None, "exits"),
         };
-        let name = self.natives[index].process.name.clone();
-        self.natives[index].process.crashed = what.is_some_and(|what| what.ends_with("exits"));
-        let Some(record) = record else { return self.note(&format!("{name} exits")) };
-        let written = self.server.store.put_lease(LEASE, record).clone();
-        match what {
-            Some(what) => self.note(&format!("{name} {what}: {}", describe(&written))),
-            None if self.shows_routine => self.note(&format!("{name} renews: v{}", written.resource_version)),
-            None => {}
+        self.natives[index].process.crashed = does.ends_with("exits");
+        let lease_name = self.server.lease_name.clone();
+        let written = record.map(|record| Box::new(self.server.store.put_lease(&lease_name, record).clone()));
+        let is_written = written.is_some();
+        self.note(Who::Native(index), News::ClientGo(does, written));
+        if is_written {
+            self.lease_changed();
         }
-        self.lease_changed();
     }
 }

@@ -8,7 +8,7 @@ use hustings_core::model::{Moment, Now, WireTime};
 const FAR_AWAY_MICROS: i64 = 100 * 365 * 86_400 * 1_000_000;
 
 /// The wall clock at the start of the true time.
-pub(crate) const WALL_START_MICROS: i64 = 1_000_000_000_000_000;
+const WALL_START_MICROS: i64 = 1_000_000_000_000_000;
 
 /// What the network does with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub struct Fate {
 /// One process: its clocks, its network and its watches.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// The name in the script; for an elector, its identity.
+    /// The name; for an elector, its identity.
     pub name: String,
-    /// The name in the transcript.
+    /// The name in reports.
     pub label: String,
     /// What the network does with its requests from now on.
     pub fate: Fate,
@@ -59,17 +59,18 @@ impl Process {
             label: name.to_owned(),
             fate: Fate::AT_ONCE,
             watch_delay: Some(Duration::ZERO),
-            frozen_until: 0,
+            frozen_until: i64::MIN,
             crashed: false,
             offset_micros: 0,
             drift_per_million: 0,
             wall_offset_micros: 0,
-            last_watch_at: 0,
+            last_watch_at: i64::MIN,
             next_wake: None,
         }
     }
 
-    pub(crate) const fn set_clock(&mut self, offset_micros: i64, drift_per_million: i64, wall_offset_micros: i64) {
+    /// Sets its clocks: the offset and the drift of both, and the further offset of the wall clock.
+    pub const fn set_clock(&mut self, offset_micros: i64, drift_per_million: i64, wall_offset_micros: i64) {
         (self.offset_micros, self.drift_per_million, self.wall_offset_micros) =
             (offset_micros, drift_per_million, wall_offset_micros);
     }
@@ -91,4 +92,24 @@ impl Process {
         }
         micros
     }
+}
+
+/// The time that a correct wall clock shows at this true time.
+pub const fn wall_at(true_micros: i64) -> WireTime {
+    WireTime::from_micros(WALL_START_MICROS.saturating_add(true_micros))
+}
+
+/// The true time at which a correct wall clock shows this time.
+pub(crate) const fn true_micros_at(wall: WireTime) -> i64 {
+    wall.as_micros().saturating_sub(WALL_START_MICROS)
+}
+
+/// A duration in microseconds.
+pub fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(FAR_AWAY_MICROS)
+}
+
+/// Microseconds as seconds, with milliseconds.
+pub fn seconds(micros: i64) -> String {
+    format!("{}.{:03}", micros / 1_000_000, micros % 1_000_000 / 1000)
 }

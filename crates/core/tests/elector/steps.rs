@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hustings_core::elector::{
-    Action, AttemptId, Draw, Durations, Elector, ElectorMode, Observation, Outcome, Source, Timer,
+    Action, AttemptId, Draw, Durations, Elector, ElectorMode, Observation, Outcome, Source, Timer, Timing,
 };
 use hustings_core::model::{
     CandidateRecord, CandidateState, Cause, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set,
@@ -24,7 +24,7 @@ impl Steps {
 
     pub(crate) fn with(mode: ElectorMode, durations: Durations) -> Self {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
-        Self { elector: Elector::new(config("a", "s-a", mode, durations), now), now }
+        Self { elector: Elector::new(config("a", "s-a", mode, Timing::new(durations).unwrap()), now), now }
     }
 
     /// A standby whose candidate exists.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use hustings_core::election;
 use hustings_core::elector::{ElectorMode, Observation, Source};
-use hustings_core::model::{CandidateKey, Outcome, Reply, Request};
+use hustings_core::model::{CandidateKey, CandidateKind, Outcome, Reply, Request};
 
-use super::{Event, Lab, Who, micros};
+use super::{Event, Lab};
+use crate::news::Who;
+use crate::process::micros;
 
 impl Lab {
     /// Every watch of the Lease shows its current version.
@@ -23,12 +25,12 @@ impl Lab {
     pub fn candidate_changed(&mut self, candidate: impl Into<CandidateKey>) {
         let candidate = candidate.into();
         for index in 0..self.replicas.len() {
-            if CandidateKey::hustings(&self.replicas[index].process.name) == candidate {
+            if candidate.kind == CandidateKind::Hustings && self.replicas[index].process.name == *candidate.name {
                 self.show_own_candidate(index);
             }
         }
         for index in 0..self.natives.len() {
-            if CandidateKey::native(&self.natives[index].process.name) == candidate {
+            if candidate.kind == CandidateKind::Native && self.natives[index].process.name == *candidate.name {
                 self.nudge(index);
             }
         }

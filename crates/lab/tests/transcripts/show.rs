@@ -2,22 +2,18 @@
 
 use hustings_core::elector::Range;
 use hustings_core::model::{CandidateRecord, PastTerm, RunningTerm, WireTime};
+use hustings_lab::{Lab, Replica, seconds, wall_at};
 
-use crate::lab::{Lab, seconds, wall_at};
-use crate::replica::Replica;
-use crate::words::describe;
+use super::words::describe;
 
 /// The status of each candidate.
-pub(super) fn statuses(lab: &mut Lab) {
+pub(super) fn statuses(lab: &Lab) -> Vec<String> {
     let described = |candidate: &CandidateRecord| {
         let status = &candidate.status;
         let state = status.state.map_or("none", |state| state.as_str());
         format!("{} {state}: {}", candidate.name, status.message)
     };
-    let lines: Vec<String> = lab.server.store.candidates().map(described).collect();
-    for line in &lines {
-        lab.note(line);
-    }
+    lab.server.store.candidates().map(described).collect()
 }
 
 /// When a candidate was pinged and when it renewed.
@@ -43,7 +39,7 @@ pub(super) fn describe_range(replica: &Replica) -> String {
 }
 
 /// The Lease and who leads.
-pub(super) fn show(lab: &mut Lab) {
+pub(super) fn show(lab: &Lab) -> String {
     let lease = lab.lease().map_or_else(|| "missing".to_owned(), describe);
     let leader = lab.replicas.iter().filter(|replica| replica.reads_leading(lab.now_micros)).find_map(|replica| {
         let leading = replica.leading?;
@@ -51,19 +47,20 @@ pub(super) fn show(lab: &mut Lab) {
     });
     let native = lab.natives.iter().find(|native| native.reads_leading(lab.now_micros));
     let leader = leader.or_else(|| Some(format!("{} leads by client-go", native?.process.name)));
-    let line = format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()));
-    lab.note(&line);
+    format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()))
 }
 
 /// The past terms that the Lease records.
-pub(super) fn history(lab: &mut Lab) {
-    let Some(lease) = lab.lease().cloned() else { return };
+pub(super) fn history(lab: &Lab) -> Vec<String> {
+    let Some(lease) = lab.lease() else { return Vec::new() };
+    let mut lines = Vec::new();
     let time = |time: WireTime| seconds(time.as_micros() - wall_at(0).as_micros());
     if let Some(RunningTerm { number, holder, since, request }) = lease.running_term() {
         let request = request.map(|why| format!(": asked to hand over ({why})")).unwrap_or_default();
-        lab.note(&format!("term {number} of {holder} from {}{request}", time(since)));
+        lines.push(format!("term {number} of {holder} from {}{request}", time(since)));
     }
     for PastTerm { number, holder, since, until, ending } in lease.history.terms() {
-        lab.note(&format!("term {number} of {holder} from {} to {}: {ending}", time(since), time(until)));
+        lines.push(format!("term {number} of {holder} from {} to {}: {ending}", time(since), time(until)));
     }
+    lines
 }

@@ -49,21 +49,23 @@
 
 use datadriven::TestCase;
 use hustings_core::election;
-use hustings_core::elector::{Durations, ElectorMode, FailOpen, Observation, Source};
-use hustings_core::model::{CandidateRecord, CandidateState, Cause, RecordedStatus, SessionMark, Strategy};
+use hustings_core::elector::{Durations, ElectorMode, FailOpen, Observation, Source, Timing};
+use hustings_core::model::{CandidateRecord, CandidateState, Cause, Pod, RecordedStatus, SessionMark, Strategy};
+use hustings_lab::client_go::Stands;
+use hustings_lab::{
+    Controller, Fate, LEASE, Lab, Replica, Strips, Who, WorkStops, config, micros, nomination, seconds, wall_at,
+};
 
-use crate::client_go::Stands;
-use crate::controller::Controller;
-use crate::lab::{LEASE, Lab, Who, config, micros, wall_at};
-use crate::process::Fate;
-use crate::replica::{Replica, WorkStops};
-use crate::server::Strips;
-
+#[path = "arguments.rs"]
 mod arguments;
+#[path = "show.rs"]
 mod show;
+#[path = "words.rs"]
+mod words;
 
 use arguments::{duration, index, parse, process, replica, strategy, text, wall_offset, who};
 use show::{describe_candidate, describe_range, history, show, statuses};
+use words::line;
 
 /// More events than this in one directive mean that a process does not rest.
 const MOST_EVENTS: usize = 5_000;
@@ -72,18 +74,25 @@ const MOST_EVENTS: usize = 5_000;
 ///
 /// # Panics
 /// Panics if the directive is unknown, if two electors lead at one instant, or if two own one instant of the wall clock.
-pub fn direct(lab: &mut Lab, case: &TestCase) -> String {
+pub(crate) fn direct(lab: &mut Lab, case: &TestCase, shows_routine: bool) -> String {
     let mut case = case.clone();
-    carry_out(lab, &mut case);
+    let at = seconds(lab.now_micros);
+    let shown = carry_out(lab, &mut case);
     case.expect_empty().unwrap();
-    assert!(lab.violations.is_empty(), "two led: {:?}", lab.violations);
-    assert!(lab.overlaps().is_empty(), "two owned an instant: {:?}", lab.overlaps());
-    let mut lines = std::mem::take(&mut lab.transcript);
+    let checks = lab.checks.as_ref().unwrap();
+    assert!(checks.violations.is_empty(), "{:?}", checks.violations);
+    assert!(checks.overlaps().is_empty(), "two owned an instant: {:?}", checks.overlaps());
+    let mut lines: Vec<String> = shown.into_iter().map(|line| format!("{at} {line}")).collect();
+    for entry in lab.take_news() {
+        lines.extend(line(lab, &entry, shows_routine));
+    }
     lines.push(String::new());
     lines.join("\n")
 }
 
-fn carry_out(lab: &mut Lab, case: &mut TestCase) {
+/// Carries out the directive and runs what follows from it. Returns the lines that it shows.
+fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
+    let mut shown = Vec::new();
     let wall = lab.wall();
     let mut until = lab.now_micros;
     match case.directive.as_str() {
@@ -168,18 +177,18 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
         "collect" => {
             let name = text(case, "name").unwrap();
             let owned = lab.server.store.candidate(&name).is_some_and(|candidate| candidate.owned);
-            lab.note(if owned { "the garbage collector deletes the candidate" } else { "no owner, no deletion" });
+            let text = if owned { "the garbage collector deletes the candidate" } else { "no owner, no deletion" };
+            shown.push(text.to_owned());
             if owned {
                 lab.delete_candidate(&name);
             }
         }
         "candidate" => {
-            let line = describe_candidate(lab, &text(case, "name").unwrap());
-            lab.note(&line);
+            shown.push(describe_candidate(lab, &text(case, "name").unwrap()));
         }
         "controller" => start_controller(lab, case),
         "take-over" => lab.take_over(&text(case, "name").unwrap()),
-        "statuses" => statuses(lab),
+        "statuses" => shown = statuses(lab),
         "network" => {
             let lost = text(case, "lost");
             let fate = Fate {
@@ -215,8 +224,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
             lab.observe(index, Observation::Key(key));
         }
         "range" => {
-            let line = describe_range(replica(lab, case));
-            lab.note(&line);
+            shown.push(describe_range(replica(lab, case)));
         }
         "strips" => {
             lab.server.strips = match text(case, "what").as_deref() {
@@ -271,11 +279,12 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
             let index = index(lab, case);
             lab.observe(index, Observation::Resign);
         }
-        "show" => show(lab),
-        "history" => history(lab),
+        "show" => shown.push(show(lab)),
+        "history" => shown = history(lab),
         unknown => panic!("no directive {unknown:?}"),
     }
-    lab.run_until(until, MOST_EVENTS);
+    assert!(lab.run_until(until, MOST_EVENTS, |_| false), "a process does not rest: {:#?}", lab.news);
+    shown
 }
 
 /// A candidate of no elector in the lab.
@@ -318,7 +327,8 @@ fn start_controller(lab: &mut Lab, case: &mut TestCase) {
     let name = text(case, "name").unwrap_or_else(|| "controller".to_owned());
     let settling = duration(case, "settling").unwrap_or_else(|| election::Config::default().settling);
     let is_standby = case.take_flag("standby").unwrap();
-    let mut controller = Controller::new(&name, election::Config { settling, ..Default::default() }, !is_standby);
+    let mut controller =
+        Controller::new(&name, LEASE, election::Config { settling, ..Default::default() }, !is_standby);
     if let Some(delay) = duration(case, "delay") {
         controller.process.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
         controller.process.watch_delay = Some(delay);
@@ -347,7 +357,7 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
         durations.lease_duration_seconds = u32::try_from(lease.as_secs()).unwrap();
         durations.renew_deadline = duration(case, "deadline").unwrap_or(lease * 99 / 100);
     }
-    let mut config = config(&name, &session, mode, durations);
+    let mut config = config(&name, &session, mode, Timing::new(durations).unwrap());
     config.fallback = text(case, "fallback").as_deref() != Some("off");
     if let Some(strategy) = strategy(case) {
         config.strategy = Strategy::read(Some(&strategy)).unwrap();
@@ -358,14 +368,17 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
         Some("unbounded") => FailOpen::Unbounded,
         Some(bound) => FailOpen::Bounded(parse(bound)),
     };
-    let mut replica = Replica::new(&name, config, lab.now_micros);
+    let mut replica = Replica::new(config, lab.now_micros);
     let wall = wall_offset(case);
     if wall != 0 {
         replica = replica.with_clock(0, 0, wall, lab.now_micros);
     }
     replica.process.label = label;
-    replica.has_owner = case.take_flag("owned").unwrap();
-    replica.version = text(case, "version").unwrap_or(replica.version);
+    if let Some(version) = text(case, "version") {
+        replica.nomination = nomination(replica.elector.config(), &version);
+    }
+    let pod = Pod { name: name.clone(), uid: format!("pod-of-{name}") };
+    replica.nomination.pod = case.take_flag("owned").unwrap().then_some(pod);
     if let Some(delay) = duration(case, "delay") {
         replica.process.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
         replica.process.watch_delay = Some(delay);

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use datadriven::TestCase;
-
-use crate::lab::{Lab, Who, micros};
-use crate::process::Process;
-use crate::replica::Replica;
+use hustings_lab::{Lab, Process, Replica, Who, micros};
 
 pub(super) fn text(case: &mut TestCase, key: &str) -> Option<String> {
     case.try_take_arg(key).unwrap()

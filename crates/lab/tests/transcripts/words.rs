@@ -1,50 +1,83 @@
-//! The text of transcripts: actions, requests, replies, notes and Leases on one line each.
+//! The text of transcripts: news, requests, replies, notes and Leases on one line each.
 
 use std::fmt::Write as _;
 
-use hustings_core::elector::{Action, AttemptId, EditedField, Loss, Note, Withheld};
+use hustings_core::elector::{EditedField, Leading, Loss, Note, Withheld};
 use hustings_core::model::{
     CandidatePatch, LeaseRecord, LeaseWrite, NativeFields, Object, Outcome, Purpose, Reply, Request, SessionMark,
 };
+use hustings_lab::{Entry, Lab, News, Who, seconds};
 
-pub(crate) fn describe_action(action: &Action) -> String {
-    match action {
-        Action::ReadLease(AttemptId(_)) => "read".to_owned(),
-        Action::CreateLease(_) => "create".to_owned(),
-        Action::WriteLease { write, .. } => describe_write(write),
-        Action::ReadCandidate(_) => "read candidate".to_owned(),
-        Action::ListCandidates(_) => "list candidates".to_owned(),
-        Action::CreateCandidate { .. } => "create candidate".to_owned(),
-        Action::RenewCandidate { refresh: true, .. } => "refresh candidate".to_owned(),
-        Action::RenewCandidate { .. } => "renew candidate".to_owned(),
-        Action::DeleteCandidate { .. } => "delete candidate".to_owned(),
-        Action::PingNamesake { .. } => "ping the candidate of the other Lease".to_owned(),
-        Action::StopWork => "stop work".to_owned(),
-        Action::AbortWork => "abort work".to_owned(),
-    }
+/// The line of an entry; `None` for what every elector does all the time, unless the transcript `shows_routine`.
+pub(super) fn line(lab: &mut Lab, entry: &Entry, shows_routine: bool) -> Option<String> {
+    let Entry { at_micros, who, news } = entry;
+    let label = lab.process(*who).label.clone();
+    let text = match news {
+        News::Leads(Leading { number, token, valid_until }) => {
+            let until = seconds(valid_until.as_micros());
+            format!("{label} LEADS term {number} token {token} until {until}")
+        }
+        News::Follows => format!("{label} leads no more"),
+        News::Ended => format!("{label} has finished"),
+        News::Report(report) => format!("{label} event {}: {report}", report.as_str()),
+        News::Note(Note::Began { .. }) => return None,
+        News::Note(note) => format!("{label}: {}", describe_note(note)),
+        News::StopsWork => format!("{label} asks its work to stop"),
+        News::DropsWork => format!("{label} drops its work"),
+        News::Sent(request) => format!("{label} sends {}", describe_request(*who, request)),
+        News::Lost(request) => format!("{label}'s {} is lost", describe_request(*who, request)),
+        News::Forged404(request) => format!("{label} {}: a proxy answers 404", describe_request(*who, request)),
+        News::Answered { request, reply, is_lost } => {
+            if !shows_routine && !is_lost && is_routine(*who, request, reply) {
+                return None;
+            }
+            let lost = if *is_lost { ", and the answer is lost" } else { "" };
+            let reply = describe_reply(*who, request, reply);
+            format!("{label} {}: {reply}{lost}", describe_request(*who, request))
+        }
+        News::ClientGo("renews", Some(lease)) => {
+            if !shows_routine {
+                return None;
+            }
+            format!("{label} renews: v{}", lease.resource_version)
+        }
+        News::ClientGo(does, Some(lease)) => format!("{label} {does}: {}", describe(lease)),
+        News::ClientGo(does, None) => format!("{label} {does}"),
+    };
+    Some(format!("{} {text}", seconds(*at_micros)))
+}
+
+/// Whether an elector does this every few seconds in any script.
+fn is_routine(who: Who, request: &Request, reply: &Reply) -> bool {
+    let is_routine = match request {
+        Request::WriteLease { write, .. } if write.purpose == Purpose::Renew => {
+            matches!(reply, Outcome::Landed(Object::Lease(LeaseRecord { leaving: false, .. })))
+        }
+        Request::ReadLease { .. } | Request::ReadCandidate { .. } => true,
+        _ => false,
+    };
+    is_routine && matches!(who, Who::Replica(_))
 }
 
 fn describe_write(write: &LeaseWrite) -> String {
     format!("{} on v{}", write.purpose.as_str(), write.resource_version)
 }
 
-/// The reply to an elector's action.
-pub(crate) fn describe_reply(action: &Action, reply: &Reply) -> String {
-    match (action, reply) {
-        (Action::WriteLease { write, .. }, Outcome::Landed(Object::Lease(lease)))
+fn describe_reply(who: Who, request: &Request, reply: &Reply) -> String {
+    match (who, request, reply) {
+        (Who::Replica(_), Request::WriteLease { write, .. }, Outcome::Landed(Object::Lease(lease)))
             if write.purpose == Purpose::Renew =>
         {
             format!("v{}{}", lease.resource_version, if lease.leaving { " leaving" } else { "" })
         }
-        (Action::ReadCandidate(_), Outcome::Landed(_)) => "found".to_owned(),
-        (Action::ListCandidates(_), Outcome::Missing) => "no such kind".to_owned(),
-        (Action::DeleteCandidate { .. }, Outcome::Deleted) => "done".to_owned(),
-        (_, reply) => describe_answer(reply),
+        (Who::Replica(_), Request::ReadCandidate { .. }, Outcome::Landed(_)) => "found".to_owned(),
+        (Who::Replica(_), Request::ListCandidates { .. }, Outcome::Missing) => "no such kind".to_owned(),
+        (Who::Replica(_), Request::DeleteCandidate { .. }, Outcome::Deleted) => "done".to_owned(),
+        (_, _, reply) => describe_answer(reply),
     }
 }
 
-/// The reply to a request of a controller.
-pub(crate) fn describe_answer(reply: &Reply) -> String {
+fn describe_answer(reply: &Reply) -> String {
     match reply {
         Outcome::Landed(Object::Lease(lease)) => describe(lease),
         Outcome::Landed(Object::Candidate(_)) => "done".to_owned(),
@@ -60,28 +93,35 @@ pub(crate) fn describe_answer(reply: &Reply) -> String {
     }
 }
 
-/// A request of a controller.
-pub(crate) fn describe_request(request: &Request) -> String {
-    match request {
-        Request::ReadLease { .. } => "read".to_owned(),
-        Request::CreateLease { .. } => "create".to_owned(),
-        Request::WriteLease { write, .. } => describe_write(write),
-        Request::ReadCandidate { candidate: name } => format!("read candidate {name}"),
-        Request::ListCandidates { .. } => "list candidates".to_owned(),
-        Request::CreateCandidate { nomination, .. } => format!("create candidate {}", nomination.name),
-        Request::PatchCandidate { candidate: name, patch, .. } => match patch {
-            CandidatePatch::Ping(_) => format!("ping {name}"),
-            CandidatePatch::Renew(_) => format!("renew candidate {name}"),
-            CandidatePatch::Refresh { .. } => format!("refresh candidate {name}"),
-            CandidatePatch::Status { status, .. } => {
-                format!("status {name} {}", status.state.map_or("none", |state| state.as_str()))
-            }
-        },
-        Request::DeleteCandidate { candidate: name, .. } => format!("delete candidate {name}"),
-    }
+/// A request. Those of an elector for a candidate concern its own.
+fn describe_request(who: Who, request: &Request) -> String {
+    let is_own = matches!(who, Who::Replica(_));
+    let (what, name) = match request {
+        Request::ReadLease { .. } => return "read".to_owned(),
+        Request::CreateLease { .. } => return "create".to_owned(),
+        Request::WriteLease { write, .. } => return describe_write(write),
+        Request::ListCandidates { .. } => return "list candidates".to_owned(),
+        Request::ReadCandidate { candidate } => ("read candidate", candidate.to_string()),
+        Request::CreateCandidate { nomination, .. } => ("create candidate", nomination.name.clone()),
+        Request::DeleteCandidate { candidate, .. } => ("delete candidate", candidate.to_string()),
+        Request::PatchCandidate { candidate, patch, .. } => {
+            let what = match patch {
+                CandidatePatch::Ping(_) if is_own => "ping the candidate of the other Lease",
+                CandidatePatch::Ping(_) => "ping",
+                CandidatePatch::Renew(_) => "renew candidate",
+                CandidatePatch::Refresh { .. } => "refresh candidate",
+                CandidatePatch::Status { status, .. } => {
+                    let state = status.state.map_or("none", |state| state.as_str());
+                    return format!("status {candidate} {state}");
+                }
+            };
+            (what, candidate.to_string())
+        }
+    };
+    if is_own { what.to_owned() } else { format!("{what} {name}") }
 }
 
-pub(crate) fn describe_note(note: &Note) -> String {
+fn describe_note(note: &Note) -> String {
     match note {
         Note::Began { .. } => "began".to_owned(),
         Note::Lost(Loss::NotRenewed) => "the term is lost, not renewed in time".to_owned(),
@@ -132,7 +172,7 @@ pub(crate) fn describe_note(note: &Note) -> String {
 }
 
 /// A Lease on one line, without the fields that are absent.
-pub(crate) fn describe(lease: &LeaseRecord) -> String {
+pub(super) fn describe(lease: &LeaseRecord) -> String {
     let mut text = format!("v{} ", lease.resource_version);
     match (&lease.holder, lease.is_open()) {
         (Some(holder), _) => _ = write!(text, "{holder}"),
