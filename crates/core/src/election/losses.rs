@@ -11,7 +11,6 @@ use super::member::{Member, Response};
 use crate::model::{CandidateKey, CandidateKind, LeaseRecord, LeaseStage, Moment, Now, Observed, SessionMark, Step};
 
 /// One grant or one term, as observed.
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct HoldingPeriod {
     /// Its newest version; of a term that client-go has emptied by a late release, the version before that.
@@ -19,11 +18,7 @@ pub(super) struct HoldingPeriod {
     /// The uid of the holder's candidate. A later candidate of the same name has not lost anything yet.
     candidate: Option<Arc<str>>,
     pub(super) since: Moment,
-    /// A writer other than the elector named this holder during another holder's term. `holder_edited.txt` shows how
-    /// that term's record would harm the new holder.
-    forged: bool,
-    /// It began before this controller first observed the Lease, and has not been renewed or taken up since.
-    inherited: bool,
+    origin: Origin,
     /// Its holder has announced that it stops, so its release is no resignation: see `resignation.txt`.
     leaves: bool,
     /// Its holder was asked to hand over.
@@ -31,11 +26,30 @@ pub(super) struct HoldingPeriod {
     /// A renewal removed the native preferred holder at this time. A native holder that does so is a client-go elector
     /// that never hands over.
     declined_at: Option<Moment>,
-    /// It expired.
-    ended: bool,
-    /// The holder's damping before the expiry was counted against it. It is restored if the renewal or take-up was only
-    /// late.
-    before: Option<Damping>,
+    course: Course,
+}
+
+/// How a period began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Origin {
+    /// This controller has observed its beginning, a renewal or the take-up.
+    Observed,
+    /// It began before this controller first observed the Lease.
+    Inherited,
+    /// A writer other than the elector named its holder during another holder's term. `holder_edited.txt` shows how that
+    /// term's record would harm the new holder.
+    Forged,
+}
+
+/// Whether a period goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Course {
+    Running,
+    /// It expired. If that was counted against the holder, this is its damping before. It is restored if the renewal or
+    /// take-up was only late.
+    Expired {
+        damping_before: Option<Damping>,
+    },
 }
 
 /// All candidates of the Lease. Each member is boxed: a node of the map reserves room for eleven entries, and most
@@ -54,13 +68,11 @@ impl HoldingPeriod {
         Self {
             candidate: None,
             since,
-            forged: false,
-            inherited: false,
+            origin: Origin::Observed,
             leaves: record.leaving,
             was_asked: false,
             declined_at: None,
-            ended: false,
-            before: None,
+            course: Course::Running,
             record,
         }
     }
@@ -68,7 +80,7 @@ impl HoldingPeriod {
     /// Whether another writer named its holder during another holder's term. The other fields of the record then belong
     /// to that term.
     pub(super) const fn is_forged(&self) -> bool {
-        self.forged
+        matches!(self.origin, Origin::Forged)
     }
 
     /// When its native holder last removed the request to hand over.
@@ -97,10 +109,13 @@ impl HoldingPeriod {
         let is_grant = self.stage(members) == LeaseStage::Granted;
         // A coordinated client-go elector that is asked to hand over stops renewing.
         let hands_over = self.was_asked && self.is_native(members);
-        if self.forged || self.ended {
+        if self.is_forged() || self.course != Course::Running {
             return;
         }
-        self.ended = observed.is_expired(now.moment);
+        let has_expired = observed.is_expired(now.moment);
+        if has_expired {
+            self.course = Course::Expired { damping_before: None };
+        }
         let Some(member) = self.member(members) else { return };
         self.candidate.get_or_insert_with(|| Arc::clone(&member.uid));
         if !is_grant {
@@ -109,10 +124,10 @@ impl HoldingPeriod {
         // A loss that another controller has counted is not counted again. If an earlier controller counted it, the
         // status did not show the candidate as Holder (`restart_after_lapse.txt`). If the leading controller counted
         // it, it has reported a loss since the record last changed (`standby_counts_once.txt`).
-        let counted_by_earlier = self.inherited && !member.losses.was_recorded_as_holder;
+        let counted_by_earlier = self.origin == Origin::Inherited && !member.losses.was_recorded_as_holder;
         let counted_by_leading = member.losses.reported_at.is_some_and(|at| at >= observed.changed_at());
-        if self.ended && !hands_over && !counted_by_earlier && !counted_by_leading {
-            self.before = Some(member.losses.damping.clone());
+        if has_expired && !hands_over && !counted_by_earlier && !counted_by_leading {
+            self.course = Course::Expired { damping_before: Some(member.losses.damping.clone()) };
             member.losses.damping.add(now, config);
             member.losses.forfeited |= is_grant;
             if member.response == Response::Answered {
@@ -130,7 +145,7 @@ impl HoldingPeriod {
         config: &Config,
     ) -> (Self, Option<Step>) {
         let Some(mut former) = former else {
-            let period = Self { inherited: true, ..Self::of(record, now.moment) };
+            let period = Self { origin: Origin::Inherited, ..Self::of(record, now.moment) };
             return (period.observing_request(), None);
         };
         let step = Step::between(&former.record, &record, |record| kind_of(record, members));
@@ -179,9 +194,11 @@ impl HoldingPeriod {
             && !self.was_asked;
         let (session, former_session) = (next.record.session.stamp(), self.record.session.stamp());
         let has_same_holder = self.record.holder == next.record.holder;
-        next.forged = session.is_some() && session == former_session && !has_same_holder;
+        if session.is_some() && session == former_session && !has_same_holder {
+            next.origin = Origin::Forged;
+        }
         let reclaimed = matches!(step, Step::Claimed(_))
-            && !self.ended
+            && self.course == Course::Running
             && has_same_holder
             && session.is_some()
             && former_session.is_some()
@@ -192,7 +209,7 @@ impl HoldingPeriod {
         if resigned && let Some(member) = self.member(members) {
             member.losses.damping.add(now, config);
         }
-        if !next.forged {
+        if !next.is_forged() {
             next.leads(members, now);
             if reclaimed && let Some(member) = next.member(members) {
                 member.losses.damping.add(now, config);
@@ -214,8 +231,10 @@ impl HoldingPeriod {
 
     /// Its holder has renewed, or has taken up its grant. If that was only late, it has lost nothing.
     fn stays(&mut self, members: &mut Members) {
-        (self.ended, self.inherited) = (false, false);
-        if let Some(damping) = self.before.take()
+        if self.origin == Origin::Inherited {
+            self.origin = Origin::Observed;
+        }
+        if let Course::Expired { damping_before: Some(damping) } = std::mem::replace(&mut self.course, Course::Running)
             && let Some(member) = self.member(members)
         {
             member.losses.damping = damping;
