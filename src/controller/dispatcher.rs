@@ -254,7 +254,10 @@ impl Dispatcher {
             self.queue.finish(&key);
             return;
         };
-        let actions = self.submit_statuses(&key, actions);
+        let (statuses, actions) = split_statuses(&key, &self.parts.stores, actions);
+        for status in statuses {
+            self.statuses.submit(status);
+        }
         if actions.is_empty() {
             self.queue.finish(&key);
             let pause = pause_until(deadline, now.moment, self.parts.config.requeue);
@@ -268,21 +271,6 @@ impl Dispatcher {
                 .spawn(async move { (task_key.clone(), executor.carry_out(task_key, actions, current).await) });
             self.tasks.insert(task.id(), key);
         }
-    }
-
-    /// Submits the statuses, for which no decision waits. Returns the other actions.
-    fn submit_statuses(&mut self, key: &LeaseKey, actions: Vec<Action>) -> Vec<Action> {
-        let mut others = Vec::with_capacity(actions.len());
-        for action in actions {
-            match action {
-                Action::PatchStatus { candidate, uid, status } => {
-                    let transitions = self.parts.stores.transitions(key.namespace(), &candidate);
-                    self.statuses.submit(StatusWrite { key: key.clone(), candidate, uid, status, transitions });
-                }
-                other => others.push(other),
-            }
-        }
-        others
     }
 
     /// Observes the outcome of a status write.
@@ -387,6 +375,21 @@ impl Dispatcher {
 /// The pause before the next decision, which is due at `deadline`.
 fn pause_until(deadline: Moment, now: Moment, longest: Duration) -> Duration {
     deadline.since(now).clamp(SHORTEST_PAUSE, longest)
+}
+
+/// The statuses to write, for which no decision waits, and the other actions.
+fn split_statuses(key: &LeaseKey, stores: &Stores, actions: Vec<Action>) -> (Vec<StatusWrite>, Vec<Action>) {
+    let (mut statuses, mut others) = (Vec::new(), Vec::new());
+    for action in actions {
+        match action {
+            Action::PatchStatus { candidate, uid, status } => {
+                let transitions = stores.transitions(key.namespace(), &candidate);
+                statuses.push(StatusWrite { key: key.clone(), candidate, uid, status, transitions });
+            }
+            other => others.push(other),
+        }
+    }
+    (statuses, others)
 }
 
 /// Whether neither the Lease nor a candidate is known. Only a live read then shows whether the election is over.

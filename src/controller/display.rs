@@ -79,7 +79,7 @@ impl Display {
             // A Lease without a holder is in a gap already, so this changes nothing.
             self.timeline.vacate(self.last_change(now), Unheld::Ended(Ending::Expired).into());
         }
-        self.is_stale |= !matches!(report.step, Some(Step::Renewed | Step::Same));
+        self.is_stale |= report.had_expired || !matches!(report.step, Some(Step::Renewed | Step::Same));
         let Some(observed) = election.lease() else { return };
         if self.changed.is_none_or(|(at, _)| at != observed.changed_at()) {
             self.changed = Some((observed.changed_at(), wall(observed.changed_at(), now)));
@@ -88,7 +88,7 @@ impl Display {
         if std::mem::replace(&mut self.version, record.resource_version) == record.resource_version {
             return;
         }
-        self.is_stale |= report.had_expired || report.step != Some(Step::Renewed);
+        self.is_stale |= report.step != Some(Step::Renewed);
         self.timeline.recall(&record.history);
         let ended = report.step.as_ref().and_then(Step::ended).cloned();
         match (&record.holder, election.stage()) {

@@ -65,8 +65,6 @@ impl Measurements {
             let leases = states.iter().filter(|other| **other == state).count();
             self.metrics.leases.get_or_create(&state.label()).set(count(leases));
         }
-        let contested = elections.values().filter(|election| leads && election.has_second_controller(now)).count();
-        self.metrics.contested_leases.set(count(contested));
         let oldest = self.leases.values().filter_map(Measured::unheld_since).min();
         self.metrics.oldest_unheld.set(oldest.map_or(0.0, |since| now.since(since).as_secs_f64()));
         let samples =

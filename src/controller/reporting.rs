@@ -17,7 +17,7 @@ use super::events::EventPublisher;
 use super::key::LeaseKey;
 use super::measurements::Measurements;
 use crate::serve::health::{Check, Health};
-use crate::serve::metrics::ControllerMetrics;
+use crate::serve::metrics::{ControllerMetrics, count};
 use crate::serve::page::Page;
 
 /// The election of each Lease. Each is boxed, since the nodes of a B-tree reserve space for more values than they hold.
@@ -107,8 +107,9 @@ impl Reporting {
         });
         self.writes.pass_with(warning("writes succeed without effect, see the events of each", ineffective));
         let contested = led().filter(|(_, election)| election.has_second_controller(now));
-        let contested = contested.map(|(key, _)| format!("Lease {key}"));
-        self.second.warn(warning("a second controller elects for the same Leases", contested));
+        let contested: Vec<_> = contested.map(|(key, _)| format!("Lease {key}")).collect();
+        self.measurements.metrics.contested_leases.set(count(contested.len()));
+        self.second.warn(warning("a second controller elects for the same Leases", contested.into_iter()));
     }
 
     /// This controller no longer elects. Another one counts from now on.

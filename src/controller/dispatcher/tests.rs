@@ -2,6 +2,7 @@ mod events;
 mod measure;
 mod page;
 mod scopes;
+mod statuses;
 
 use std::convert::Infallible;
 

@@ -1,8 +1,8 @@
 //! Acts of administrators in an election: pause, transfer, pin and exclusion.
 //!
-//! [`Conditions`](super::eligibility::Conditions) apply the acts to each candidate. This module publishes events about the acts.
-//! It also removes an act from the Lease when the act has ended or cannot be carried out. The controller's wall clock
-//! determines when an act ends.
+//! [`Conditions`](super::eligibility::Conditions) apply the acts to each candidate. This module publishes events about the
+//! acts. It also removes an act from the Lease when the act has ended or cannot be carried out. The controller's wall
+//! clock determines when an act ends.
 
 use std::sync::Arc;
 

@@ -99,3 +99,29 @@ async fn only_the_leading_controller_reports_that_a_candidate_has_taken_up_its_g
         assert!(events.iter().all(|event| event.contains(r#""reportingController":"hustings-controller""#)));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_begins_in_a_recreated_lease_is_reported_on_the_new_one() {
+    let mut dispatcher = dispatcher(true);
+    let events = record_events(&mut dispatcher);
+    for name in ["a", "b"] {
+        let mut watched = candidate("l");
+        Arc::make_mut(&mut watched.record).name = name.to_owned();
+        dispatcher.handle(WatchEvent::Candidate(key(name), watched));
+    }
+    for (uid, holder, token, version) in [("old", "a", 1, 6), ("new", "b", 2, 7)] {
+        let record = LeaseRecord {
+            uid: uid.to_owned(),
+            holder: Some(holder.to_owned()),
+            token: Some(token),
+            resource_version: version,
+            ..LeaseRecord::clone(&held_lease())
+        };
+        dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Arc::new(record)));
+    }
+    tokio::time::sleep(5 * TICK).await;
+    let events = events.lock().unwrap();
+    let began: Vec<_> = events.iter().filter(|event| event.contains("became leader")).collect();
+    assert_eq!(began.len(), 1, "{events:?}");
+    assert!(began[0].contains("b became leader") && began[0].contains(r#""uid":"new""#), "{began:?}");
+}
