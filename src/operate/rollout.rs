@@ -1,6 +1,6 @@
 //! `hustings rollout` predicts which replica leads at which time during a rolling upgrade, and for how long none leads.
 //!
-//! The command runs the core's real election and electors in virtual time (`src/predict/simulation.rs`). It creates and stops
+//! The command runs the core's real election and electors in a lab (`src/predict/simulation.rs`). It creates and stops
 //! replicas as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes
 //! that the network is fast, that no process crashes, and that no administrator acts on the Lease.
 

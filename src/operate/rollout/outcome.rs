@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::model::Version;
+use hustings_lab::News;
 use serde::Serialize;
 
-use crate::predict::simulation::News;
 use crate::predict::simulation::group::ReplicaSpec;
 
 /// The outcome of an upgrade. All times count from its beginning.
@@ -153,15 +153,16 @@ impl Recorder {
         self.entries.push((at, what, name, String::new()));
     }
 
-    /// Records news of the simulation. `name` returns the name of a replica by its number.
-    pub(super) fn news(&mut self, at: Duration, news: News, name: impl Fn(usize) -> String) {
+    /// Records what happens to the process of this name.
+    pub(super) fn news(&mut self, at: Duration, news: &News, name: &str) {
         let (what, name, message) = match news {
-            News::Leads { replica } => (What::Leads, name(replica), String::new()),
-            News::Follows { replica } => (What::Follows, name(replica), String::new()),
-            News::Ended { replica } => (What::Ended, name(replica), String::new()),
-            News::Report(event) => (What::Reported, String::new(), event.to_string()),
+            News::Leads(_) => (What::Leads, name, String::new()),
+            News::Follows => (What::Follows, name, String::new()),
+            News::Ended => (What::Ended, name, String::new()),
+            News::Report(event) => (What::Reported, "", event.to_string()),
+            _ => return,
         };
-        self.entries.push((at, what, name, message));
+        self.entries.push((at, what, name.to_owned(), message));
     }
 
     /// The outcome of an upgrade that was observed until `until`. `ended` is when it ended, if it did.
@@ -253,9 +254,14 @@ fn rounded(seconds: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::elector::Leading;
+    use hustings_core::model::Moment;
+
     use super::*;
 
-    const OLD: [&str; 2] = ["a", "b"];
+    fn leads() -> News {
+        News::Leads(Leading { number: 1, token: 1, valid_until: Moment::NEVER })
+    }
 
     fn recorder(leader: Option<&str>) -> Recorder {
         let spec = |name: &str| ReplicaSpec {
@@ -263,21 +269,21 @@ mod tests {
             binary_version: "1.1".to_owned(),
             ..ReplicaSpec::default()
         };
-        Recorder::new(&OLD.map(spec), "1.2", leader.map(str::to_owned))
+        Recorder::new(&["a", "b"].map(spec), "1.2", leader.map(str::to_owned))
     }
 
     #[test]
     fn only_a_term_of_another_replica_changes_the_leader_and_each_gap_counts() {
         let mut recorder = recorder(Some("a"));
         // The steps are reported before the news of the same run.
-        for (at, news) in [
-            (10, News::Follows { replica: 0 }),
-            (12, News::Leads { replica: 0 }),
-            (20, News::Follows { replica: 0 }),
-            (25, News::Leads { replica: 1 }),
-            (30, News::Follows { replica: 1 }),
+        for (at, news, name) in [
+            (10, News::Follows, "a"),
+            (12, leads(), "a"),
+            (20, News::Follows, "a"),
+            (25, leads(), "b"),
+            (30, News::Follows, "b"),
         ] {
-            recorder.news(Duration::from_secs(at), news, |number| OLD[number].to_owned());
+            recorder.news(Duration::from_secs(at), &news, name);
         }
         let outcome = recorder.outcome(None, Duration::from_secs(34));
         assert_eq!((outcome.changes, outcome.terms.len(), outcome.seconds), (1, 3, None));
@@ -290,28 +296,26 @@ mod tests {
 
     fn recorder_without_a_leader() -> UpgradeOutcome {
         let mut recorder = recorder(None);
-        recorder.news(Duration::from_secs(3), News::Leads { replica: 0 }, |number| OLD[number].to_owned());
+        recorder.news(Duration::from_secs(3), &leads(), "a");
         recorder.outcome(None, Duration::from_secs(9))
     }
 
     #[test]
     fn a_newer_leader_is_beside_an_older_replica_only_while_that_one_was_not_asked_to_stop() {
         let asked = |name: &str| RolloutStep::Stops(name.to_owned());
-        let ended = |replica| News::Ended { replica };
         for (stops, ends, is_beside) in
-            [(&["a", "b"][..], &[][..], false), (&["a"], &[], true), (&["a"], &[1], false), (&[], &[], true)]
+            [(&["a", "b"][..], &[][..], false), (&["a"], &[], true), (&["a"], &["b"], false), (&[], &[], true)]
         {
             let mut recorder = recorder(None);
-            let name = |number: usize| ["a", "b", "new-1"][number].to_owned();
             recorder.step(Duration::from_secs(1), RolloutStep::Created("new-1".to_owned()));
             recorder.step(Duration::from_secs(2), RolloutStep::Ready("new-1".to_owned()));
             for stop in stops {
                 recorder.step(Duration::from_secs(3), asked(stop));
             }
             for end in ends {
-                recorder.news(Duration::from_secs(4), ended(*end), name);
+                recorder.news(Duration::from_secs(4), &News::Ended, end);
             }
-            recorder.news(Duration::from_secs(5), News::Leads { replica: 2 }, name);
+            recorder.news(Duration::from_secs(5), &leads(), "new-1");
             let outcome = recorder.outcome(None, Duration::from_secs(9));
             assert_eq!(outcome.newer_leads_beside_older, is_beside, "{stops:?} stop, {ends:?} end");
         }

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use hustings_core::election;
 use hustings_core::model::{LeaseRecord, WireTime};
+use hustings_lab::{Lab, micros};
 
 use super::config::{Config, Order};
 use super::outcome::{Recorder, RolloutStep, UpgradeOutcome};
 use crate::predict::simulation::group::{Group, REST, ReplicaSpec};
-use crate::predict::simulation::{NewReplica, Simulation};
+use crate::predict::simulation::{self, between, run};
 
 /// How long a process may take to stop before Kubernetes kills it.
 const KILL_AFTER: Duration = Duration::from_secs(30);
@@ -34,11 +35,12 @@ pub(super) struct Upgrade<'a> {
 /// A replica during the upgrade.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
-    /// Its number in the simulation; `None` while it starts.
+    /// Its number in the lab; `None` while it starts.
     number: Option<usize>,
     /// The position among the new replicas, from 1; `None` for an old replica.
     new: Option<usize>,
-    ready_at: Duration,
+    /// When it stands and is ready, in the time of the lab.
+    ready_at: i64,
     is_stopping: bool,
 }
 
@@ -46,26 +48,27 @@ pub(super) struct Running {
 pub(super) fn simulate(upgrade: &Upgrade<'_>) -> UpgradeOutcome {
     let group = &upgrade.group;
     let controller = (!group.is_direct).then(election::Config::default);
-    let mut simulation = Simulation::new(&group.lease, controller, upgrade.wall);
-    let old = |number| Running { number: Some(number), new: None, ready_at: Duration::ZERO, is_stopping: false };
-    let running = group.start(&mut simulation).into_iter().map(old).collect();
+    let mut lab = simulation::lab(&group.lease, controller, upgrade.wall);
+    let old = |number| Running { number: Some(number), new: None, ready_at: 0, is_stopping: false };
+    let running = group.start(&mut lab).into_iter().map(old).collect();
     // Drop the news from before the upgrade.
-    simulation.take_news();
-    let leader = simulation.leader().map(|leader| simulation.name(leader).to_owned());
-    let began = simulation.now();
+    lab.take_news();
+    let leader = lab.leader().map(|leader| lab.replicas[leader].process.name.clone());
+    let began = lab.now_micros;
     let recorder = Recorder::new(&group.replicas, &upgrade.config.to, leader);
     let record = LeaseRecord { hold: group.hold.clone(), acts: group.acts.clone(), ..LeaseRecord::default() };
     let pause = record.pause(upgrade.wall).and(record.hold);
-    UpgradeOutcome { pause, ..Rollout { upgrade, simulation, running, created: 0, began, recorder }.run() }
+    UpgradeOutcome { pause, ..Rollout { upgrade, lab, running, created: 0, began, recorder }.run() }
 }
 
 struct Rollout<'a> {
     upgrade: &'a Upgrade<'a>,
-    simulation: Simulation,
+    lab: Lab,
     running: Vec<Running>,
     /// How many new replicas have been created.
     created: usize,
-    began: Duration,
+    /// When the upgrade began, in the time of the lab.
+    began: i64,
     recorder: Recorder,
 }
 
@@ -78,45 +81,44 @@ impl Rollout<'_> {
             if is_over || self.elapsed() > LIMIT {
                 let ended = is_over.then(|| self.elapsed());
                 // The outcome includes late effects.
-                self.simulation.run_until(REST, |_| false);
+                run(&mut self.lab, REST, |_| false);
                 self.record();
                 let until = self.elapsed();
                 return self.recorder.outcome(ended, until);
             }
             // Run until the next replica is ready, or until one has ended.
             let starting = self.running.iter().filter(|replica| replica.number.is_none());
-            let ready_in = starting.map(|replica| replica.ready_at.saturating_sub(self.simulation.now())).min();
+            let ready_in = starting.map(|replica| between(self.lab.now_micros, replica.ready_at)).min();
             let stopping: Vec<_> = self.running.iter().filter_map(|replica| replica.number).collect();
-            let is_one_gone = |simulation: &Simulation| stopping.iter().any(|number| simulation.is_gone(*number));
-            self.simulation.run_until(ready_in.unwrap_or(KILL_AFTER), is_one_gone);
-            let simulation = &self.simulation;
-            self.running.retain(|replica| replica.number.is_none_or(|number| !simulation.is_gone(number)));
+            let is_gone = |lab: &Lab, number: usize| lab.replicas[number].process.crashed;
+            let is_one_gone = |lab: &Lab| stopping.iter().any(|number| is_gone(lab, *number));
+            run(&mut self.lab, ready_in.unwrap_or(KILL_AFTER), is_one_gone);
+            self.running.retain(|replica| replica.number.is_none_or(|number| !is_gone(&self.lab, number)));
             self.record();
         }
     }
 
     fn elapsed(&self) -> Duration {
-        self.simulation.now().saturating_sub(self.began)
+        between(self.began, self.lab.now_micros)
     }
 
     fn record(&mut self) {
-        for (at, news) in self.simulation.take_news() {
-            let simulation = &self.simulation;
-            let name = |number| simulation.name(number).to_owned();
-            self.recorder.news(at.saturating_sub(self.began), news, name);
+        for entry in self.lab.take_news() {
+            let name = self.lab.process(entry.who).name.clone();
+            self.recorder.news(between(self.began, entry.at_micros), &entry.news, &name);
         }
     }
 
     /// Starts the new replicas that are ready.
     fn start_ready(&mut self) {
-        let now = self.simulation.now();
+        let now = self.lab.now_micros;
         for index in 0..self.running.len() {
             if let Running { new: Some(count), number: None, ready_at, .. } = self.running[index]
                 && ready_at <= now
             {
                 let name = self.upgrade.new_name(count);
                 self.recorder.step(self.elapsed(), RolloutStep::Ready(name.clone()));
-                self.running[index].number = Some(self.simulation.start(self.upgrade.new_replica(name)));
+                self.running[index].number = Some(self.upgrade.add(&mut self.lab, name));
             }
         }
     }
@@ -133,23 +135,23 @@ impl Rollout<'_> {
             if self.created < wanted && stays().count() < most {
                 self.created += 1;
                 self.recorder.step(self.elapsed(), RolloutStep::Created(self.upgrade.new_name(self.created)));
-                let ready_at = self.simulation.now().saturating_add(config.readiness);
+                let ready_at = self.lab.now_micros.saturating_add(micros(config.readiness));
                 self.running.push(Running { number: None, new: Some(self.created), ready_at, is_stopping: false });
             } else if available > least
                 && let Some((index, number)) = self.next_to_stop()
             {
                 self.running[index].is_stopping = true;
-                self.recorder.step(self.elapsed(), RolloutStep::Stops(self.simulation.name(number).to_owned()));
-                self.simulation.stop(number, KILL_AFTER);
+                self.recorder.step(self.elapsed(), RolloutStep::Stops(self.lab.replicas[number].process.name.clone()));
+                self.lab.stop(number, KILL_AFTER);
             } else {
                 return;
             }
         }
     }
 
-    /// The position in `running` of the old replica that stops next, and its number in the simulation.
+    /// The position in `running` of the old replica that stops next, and its number in the lab.
     fn next_to_stop(&self) -> Option<(usize, usize)> {
-        let leader = self.simulation.leader();
+        let leader = self.lab.leader();
         let old = self.running.iter().enumerate().filter(|(_, replica)| replica.new.is_none() && !replica.is_stopping);
         let mut old = old.filter_map(|(index, replica)| Some((index, replica.number?)));
         // The old replicas are in the order of their creation.
@@ -169,13 +171,15 @@ impl Upgrade<'_> {
         if replicas.iter().any(|old| old.name == name) { format!("{lease}-new-{count}") } else { name }
     }
 
-    fn new_replica(&self, name: String) -> NewReplica {
+    /// Starts a new replica. Returns its number in the lab.
+    fn add(&self, lab: &mut Lab, name: String) -> usize {
         let Config { to, emulates, .. } = self.config;
-        self.group.replica(ReplicaSpec {
+        let spec = ReplicaSpec {
             name,
             binary_version: to.clone(),
             emulation_version: Some(emulates.as_ref().unwrap_or(to).clone()),
             ..ReplicaSpec::default()
-        })
+        };
+        self.group.add(lab, spec)
     }
 }

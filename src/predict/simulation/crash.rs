@@ -6,8 +6,8 @@ use std::time::Duration;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::WireTime;
 
-use super::Simulation;
 use super::cluster::group;
+use super::{between, run};
 
 /// How long the electors may take to elect, after the Lease has expired.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -22,13 +22,13 @@ pub(crate) fn after_crash(
 ) -> Option<(String, Duration)> {
     let group = group(name, Some(lease), candidates).ok();
     let group = group.filter(|group| !group.is_direct && group.leader.is_some())?;
-    let mut simulation = Simulation::new(name, None, wall);
-    group.start(&mut simulation);
-    let holder = simulation.leader()?;
-    let died = simulation.now();
-    simulation.end(holder);
+    let mut lab = super::lab(name, None, wall);
+    group.start(&mut lab);
+    let holder = lab.leader()?;
+    let died = lab.now_micros;
+    lab.end(holder);
     let limit = group.timing().lease_duration().saturating_add(LIMIT);
-    simulation.run_until(limit, |simulation| simulation.leader().is_some());
-    let successor = simulation.leader()?;
-    Some((simulation.name(successor).to_owned(), simulation.now().saturating_sub(died)))
+    run(&mut lab, limit, |lab| lab.leader().is_some());
+    let successor = lab.leader()?;
+    Some((lab.replicas[successor].process.name.clone(), between(died, lab.now_micros)))
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{self, Durations, ElectorMode, FailOpen, Timing};
+use hustings_core::elector::{Config, Durations, ElectorMode, Timing};
 use hustings_core::model::{CandidateRecord, LeaseActs, Nomination, RecordedStatus, Strategy};
+use hustings_lab::{Lab, Replica, WorkStops};
 
-use super::{NewReplica, Simulation};
+use super::{connect, run};
 
 /// How long the group may take to get a leader after its start.
 const SETTLING: Duration = Duration::from_mins(1);
@@ -80,60 +81,50 @@ impl Group {
         }
     }
 
-    /// Starts the replicas, the leader first, and lets the group settle. Returns their numbers in the simulation.
-    pub(crate) fn start(&self, simulation: &mut Simulation) -> Vec<usize> {
+    /// Starts the replicas, the leader first, and lets the group settle. Returns their numbers in the lab.
+    pub(crate) fn start(&self, lab: &mut Lab) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.replicas.len()).collect();
         // The others start once the leader leads, so that the same replica leads as in the cluster.
         order.sort_by_key(|index| Some(&self.replicas[*index].name) != self.leader.as_ref());
         let mut numbers = vec![0; self.replicas.len()];
         for (position, index) in order.into_iter().enumerate() {
-            numbers[index] = simulation.start(self.replica(self.replicas[index].clone()));
+            numbers[index] = self.add(lab, self.replicas[index].clone());
             if position == 0 {
-                simulation.run_until(SETTLING, |simulation| simulation.leader().is_some());
-                simulation.edit_lease(|lease| {
+                run(lab, SETTLING, |lab| lab.leader().is_some());
+                lab.edit_lease(|lease| {
                     lease.hold.clone_from(&self.hold);
                     lease.acts.clone_from(&self.acts);
                 });
             }
         }
-        simulation.run_until(SETTLING, |simulation| simulation.leader().is_some());
-        simulation.run_until(REST, |_| false);
+        run(lab, SETTLING, |lab| lab.leader().is_some());
+        run(lab, REST, |_| false);
         numbers
     }
 
-    /// A further replica of this group.
-    pub(crate) fn replica(&self, spec: ReplicaSpec) -> NewReplica {
+    /// Starts a further replica of this group. Returns its number in the lab.
+    pub(crate) fn add(&self, lab: &mut Lab, spec: ReplicaSpec) -> usize {
         let ReplicaSpec { name, binary_version, emulation_version, priority, candidate } = spec;
-        let candidate = candidate.map(|candidate| CandidateRecord {
-            uid: String::new(),
+        let mode = if self.is_direct { ElectorMode::Direct } else { ElectorMode::Coordinated };
+        let config = Config {
             lease_name: self.lease.clone(),
-            status: RecordedStatus::default(),
-            ..candidate
-        });
-        let (session, timing) = (format!("session-of-{name}"), self.timing());
-        let strategy = &self.strategy;
-        let config = elector::Config {
-            identity: name.clone(),
-            lease_name: self.lease.clone(),
-            session: session.clone(),
-            mode: if self.is_direct { ElectorMode::Direct } else { ElectorMode::Coordinated },
-            strategy: strategy.clone(),
-            fallback: true,
-            timing,
-            fail_open: FailOpen::Off,
-            keeps_on_stop: false,
+            strategy: self.strategy.clone(),
+            ..hustings_lab::config(&name, &format!("session-of-{name}"), mode, self.timing())
         };
-        let nomination = Nomination {
-            name,
-            lease_name: self.lease.clone(),
-            binary_version,
-            emulation_version,
-            strategy: Some(strategy.as_str().to_owned()),
-            priority,
-            lease_duration_seconds: timing.lease_duration_seconds(),
-            session,
-            pod: None,
-        };
-        NewReplica { config, nomination, shutdown: self.shutdown, candidate }
+        let mut replica = Replica::new(config, lab.now_micros);
+        connect(&mut replica.process);
+        replica.work_stops = WorkStops::After(self.shutdown);
+        replica.nomination = Nomination { binary_version, emulation_version, priority, ..replica.nomination };
+        if let Some(candidate) = candidate {
+            let record = lab.server.store.put_candidate(CandidateRecord {
+                uid: String::new(),
+                lease_name: self.lease.clone(),
+                status: RecordedStatus::default(),
+                ..candidate
+            });
+            let key = record.key();
+            lab.candidate_changed(key);
+        }
+        lab.add(replica)
     }
 }
