@@ -5,7 +5,6 @@ mod check;
 mod explain;
 mod history;
 mod native;
-mod proxy;
 mod rollout;
 mod status;
 mod status_many;

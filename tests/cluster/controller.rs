@@ -1,6 +1,5 @@
 //! The shipped controller binary against a real API server.
 
-mod command_line;
 mod elections;
 mod evidence;
 mod forged;

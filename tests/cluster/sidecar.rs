@@ -2,7 +2,6 @@
 
 mod answers;
 pub(crate) mod beside;
-mod command_line;
 mod connected;
 mod freezing;
 mod labels;

@@ -204,6 +204,11 @@ mod tests {
     }
 
     fn styled(is_in_full: bool, is_wide: bool, styles: Styles) -> String {
+        render(&[row()], Form { is_in_full, is_wide, has_header: true, styles })
+    }
+
+    /// A Lease with every fact.
+    fn row() -> LeaseRow {
         let annotations = json!({
             "hustings.io/session": "s/1/15", "hustings.io/token": "77", "hustings.io/strategy": "OldestEmulationVersion",
             "hustings.io/preferred-holder": "b", "hustings.io/reason": "Why.", "hustings.io/key": "4",
@@ -223,8 +228,21 @@ mod tests {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
         let observed = Observed::first(lease.record.clone(), now.moment);
         let key = ("n".to_owned(), "l".to_owned());
-        let rows = rows(vec![lease], vec![candidate], &[(key, observed)].into(), now, true);
-        render(&rows, Form { is_in_full, is_wide, has_header: true, styles })
+        rows(vec![lease], vec![candidate], &[(key, observed)].into(), now, true).remove(0)
+    }
+
+    #[test]
+    fn the_guide_describes_each_field_and_state() {
+        let guide = include_str!("../../../docs/guides/status.md");
+        let row = serde_json::to_value(row()).unwrap();
+        for field in [&row, &row["candidates"][0]].into_iter().flat_map(|row| row.as_object().unwrap().keys()) {
+            assert!(guide.contains(&format!("`{field}`")), "{field}");
+        }
+        use super::super::LeaseState::{Expired, Granted, Held, Hold, Missing, NoCandidate, Unheld};
+        for state in [Held, Granted, Expired, Unheld, NoCandidate, Hold, Missing] {
+            let state = serde_json::to_value(state).unwrap();
+            assert!(guide.contains(&format!("| `{}` |", state.as_str().unwrap())), "{state}");
+        }
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use std::process::Output;
 
 use hustings_client::api::LeaseCandidate;
-use hustings_controlplane::{ControlPlane, NativeElection};
+use hustings_controlplane::ControlPlane;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
@@ -109,43 +108,6 @@ async fn problems_of_the_installation(plane: &ControlPlane) {
     for line in ["ok       crd ", "unknown  deployment  cannot list Deployments: ", "unknown  leases "] {
         assert!(said(&output).contains(line), "{line}\n{}", said(&output));
     }
-}
-
-/// The chart is installed without its value for native candidates. No controller runs that would write statuses.
-#[tokio::test]
-async fn problems_of_native_elections_and_of_leases_are_named() {
-    let plane = ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
-    install_chart(&plane, &[]).await;
-    edit_deployment(&plane, "hustings-0.1.0", &["--native"]).await;
-    let crds = Api::<CustomResourceDefinition>::all(plane.admin());
-    let mut versions = crds.get("leasecandidates.hustings.io").await.unwrap().spec.versions;
-    versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap().description = None;
-    let other = Patch::Merge(json!({"spec": {"versions": versions}}));
-    crds.patch("leasecandidates.hustings.io", &PatchParams::default(), &other).await.unwrap();
-    for (name, holder) in [("empty", ""), ("held", "silent")] {
-        let metadata = json!({"name": name, "labels": {"hustings.io/enrolled": "true"}});
-        create::<Lease>(&plane, json!({"metadata": metadata, "spec": {"holderIdentity": holder}})).await;
-    }
-    for (name, lease) in [("silent", "held"), ("waiting", "empty")] {
-        let spec = json!({"leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0"});
-        let candidate = json!({"apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": name}, "spec": spec});
-        create::<LeaseCandidate>(&plane, candidate).await;
-    }
-    let status = json!({"status": {"state": "Unresponsive", "message": "Did not answer."}});
-    patch_status::<LeaseCandidate>(&plane, "silent", status).await;
-
-    let missing = "the controllers lack permissions for native candidates: get, list, watch, patch, delete on \
-                   leasecandidates of coordination.k8s.io in all namespaces";
-    found(
-        &plane,
-        &[
-            ("crd", "warn", "the schema of the CRD of version "),
-            ("native", "fail", missing),
-            ("bootstrap", "warn", "only the Deployment's Pods elect kube-controller-manager and kube-scheduler"),
-            ("leases", "fail", "without a holder: hustings-system/empty (unheld)"),
-            ("candidates", "warn", "unresponsive: hustings-system/silent (Did not answer.)"),
-        ],
-    );
 }
 
 /// Gives the Deployment of the controllers another version of the chart, and more flags.

@@ -8,7 +8,7 @@ use hustings_controlplane::ControlPlane;
 use serde_json::{Value, json};
 
 use super::said;
-use crate::controller::support::{World, eventually};
+use crate::controller::support::World;
 use crate::replica::{Replica, campaign, hustings};
 
 const LEASE: &str = "web";
@@ -23,7 +23,7 @@ async fn the_predicted_successor_follows_a_holder_that_dies_and_not_later_than_p
     let _worse = replica(&world, "web-1", &["--binary-version=1.33.0", "--emulation-version=1.33.0"]);
     let second = replica(&world, "web-2", &["--binary-version=1.32.0", "--emulation-version=1.32.0"]);
     for name in ["web-1", "web-2"] {
-        has_status(&world, name).await;
+        world.standing(name).await;
     }
 
     let text = explain(&world, &[LEASE]).await;
@@ -53,83 +53,6 @@ async fn the_predicted_successor_follows_a_holder_that_dies_and_not_later_than_p
     second.says("leading", 0).await;
     // The machine may be busy, so only an early successor is an error.
     assert!(died.elapsed() > predicted.saturating_sub(Duration::from_secs(4)), "{:?}", died.elapsed());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_holder_the_exit_code_is_1_and_the_sentences_say_what_happens_next() {
-    let world = World::new("explain-nobody").await;
-    world.stand("web-0", json!({ "leaseName": LEASE, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" })).await;
-    let output = explain(&world, &[LEASE]).await;
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("Nobody leads: the Lease does not exist. It has 1 candidate."), "{}", said(&output));
-    assert!(said(&output).contains("What happens next"), "{}", said(&output));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_group_in_direct_mode_is_explained_without_a_controller() {
-    let world = World::new("explain-direct").await;
-    let leader = replica(&world, "web-0", &["--direct"]);
-    leader.says("leading", 0).await;
-    let output = explain(&world, &[LEASE]).await;
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let text = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("Its replicas elect among themselves (direct mode)"), "{text}");
-    assert!(text.contains("so this command cannot name that one"), "{text}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn input_that_cannot_be_explained_is_an_error_with_a_hint() {
-    let world = World::new("explain-errors").await;
-    let leader = replica(&world, "web-0", &["--direct"]);
-    leader.says("leading", 0).await;
-    for (arguments, message, hint) in [
-        (&["wbe"][..], "Lease \"wbe\" does not exist", "did you mean \"web\"?"),
-        (&["Web"], "is not a valid DNS subdomain", "use lower-case letters"),
-        (&["web", "--watch-for=2h"], "is longer than", "use 3600s or less"),
-        (&["web", "-o", "yaml"], "is not an output format", "use text or json"),
-    ] {
-        let output = explain(&world, arguments).await;
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(output.stdout.is_empty(), "{}", said(&output));
-        assert!(said(&output).contains(message) && said(&output).contains(hint), "{}", said(&output));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_read_the_election_only_gets_the_rest_as_unknown() {
-    let world = World::new("explain-viewer").await;
-    let leader = replica(&world, "web-0", &["--direct"]);
-    leader.says("leading", 0).await;
-    let namespace = format!("--namespace={}", world.namespace);
-    let account = format!("--serviceaccount={}:viewer", world.namespace);
-    for arguments in [
-        ["role", "viewer", "--verb=list", "--resource=leases,leasecandidates.hustings.io"],
-        ["rolebinding", "viewer", "--role=viewer", &account],
-    ] {
-        let output = world.plane.kubectl(["create", &namespace].iter().chain(&arguments)).await.unwrap();
-        assert!(output.status.success(), "{}", said(&output));
-    }
-    let mut accounts = Vec::new();
-    for name in ["viewer", "nobody"] {
-        world.plane.create_service_account(&world.namespace, name).await.unwrap();
-        accounts.push(world.plane.kubeconfig_for_service_account(&world.namespace, name).await.unwrap());
-    }
-    let [viewer, nobody] = &accounts[..] else { unreachable!() };
-    let output = run(viewer, &world.namespace, &[LEASE]).await;
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("so it lives"), "{}", said(&output));
-    let output = run(nobody, &world.namespace, &[LEASE]).await;
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("hint: bind the ClusterRole hustings-view"), "{}", said(&output));
-}
-
-/// Waits until the controller has shown in the status that it knows this candidate.
-async fn has_status(world: &World, name: &str) {
-    eventually(&format!("{name} has a status"), || async {
-        let candidate = world.candidate(name).await.ok_or("no candidate")?;
-        candidate.record.status.state.map(drop).ok_or("no status")
-    })
-    .await;
 }
 
 fn replica<Plane: Deref<Target = ControlPlane>>(world: &World<Plane>, name: &str, flags: &[&str]) -> Replica {

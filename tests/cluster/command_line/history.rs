@@ -71,42 +71,6 @@ async fn a_history_shows_who_held_the_lease_and_how_each_term_ended() {
     assert_eq!(json(&world).await["malformed"], json!(["nonsense"]));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn replicas_in_direct_mode_record_the_term_before_their_own() {
-    let world = World::new("history-direct").await;
-    let first = replica(&world, "first", &["--direct"]);
-    first.says("leading", 0).await;
-    let second = replica(&world, "second", &["--direct"]);
-    second.says("started", 0).await;
-    first.process.kill().unwrap();
-    second.says("leading", 0).await;
-    let history = json(&world).await;
-    let [running, past] = &terms(&history)[..] else { panic!("{history:#}") };
-    assert_eq!(
-        (&running["holder"], &running["until"], &running["source"]),
-        (&json!("second"), &json!(null), &json!("lease"))
-    );
-    assert_eq!((&past["holder"], &past["ending"]), (&json!("first"), &json!("expired")));
-    assert_eq!(history["unheldSince"], json!(null));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn input_without_a_history_is_an_error_with_a_hint() {
-    let world = World::new("history-errors").await;
-    let leader = replica(&world, "web-0", &["--direct"]);
-    leader.says("leading", 0).await;
-    for (arguments, message, hint) in [
-        (&["history", "wbe"][..], "Lease \"wbe\" does not exist", "did you mean \"web\"?"),
-        (&["history", "Web"], "is not a valid DNS subdomain", "use lower-case letters"),
-        (&["history", "web", "-o", "yaml"], "is not an output format", "use table or json"),
-    ] {
-        let output = run(&world, arguments).await;
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(output.stdout.is_empty(), "{}", said(&output));
-        assert!(said(&output).contains(message) && said(&output).contains(hint), "{}", said(&output));
-    }
-}
-
 fn replica(world: &World, name: &str, flags: &[&str]) -> Replica {
     let command = campaign(&world.plane.kubeconfig(), &world.namespace, LEASE, name, &[flags, &QUICK].concat());
     Replica::start(&world.plane, &world.namespace, name, command)

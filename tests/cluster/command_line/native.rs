@@ -64,15 +64,6 @@ Lease kube-controller-manager in namespace kube-system: held
         assert!(text.contains(sentence), "{sentence:?} is not in {text}");
     }
 
-    let may_not_list = viewer(&plane).await;
-    let output = status(&may_not_list, &["kube-controller-manager"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).ends_with("\nno candidates\n"), "{}", said(&output));
-    let warning = String::from_utf8_lossy(&output.stderr);
-    assert!(warning.contains("you may not list leasecandidates.coordination.k8s.io"), "{}", said(&output));
-    let output = status(&may_not_list, &[]);
-    assert!(output.stderr.is_empty(), "no holder is unexplained: {}", said(&output));
-
     watch_shows_a_change(&plane).await;
 }
 
@@ -131,17 +122,4 @@ async fn create_election(plane: &ControlPlane) {
         });
         candidates.create(&PostParams::default(), &serde_json::from_value(candidate).unwrap()).await.unwrap();
     }
-}
-
-/// The kubeconfig of an account that may list Leases and the candidates of `hustings.io`, and no native ones.
-async fn viewer(plane: &ControlPlane) -> std::path::PathBuf {
-    plane.create_service_account("kube-system", "viewer").await.unwrap();
-    for arguments in [
-        &["role", "viewer", "--verb=list", "--resource=leases,leasecandidates.hustings.io"][..],
-        &["rolebinding", "viewer", "--role=viewer", "--serviceaccount=kube-system:viewer"],
-    ] {
-        let output = plane.kubectl(["create", "--namespace=kube-system"].iter().chain(arguments)).await.unwrap();
-        assert!(output.status.success(), "{}", said(&output));
-    }
-    plane.kubeconfig_for_service_account("kube-system", "viewer").await.unwrap()
 }

@@ -4,7 +4,7 @@
 use std::process::Output;
 
 use hustings_controlplane::PATIENCE;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::said;
 use crate::controller::support::{World, eventually};
@@ -27,37 +27,6 @@ async fn the_replicas_lead_in_the_simulated_order_if_all_go_back_to_an_older_ver
     compare("rollout-back", &["--to=1.34.0", "--order=leader-last"]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_simulation_without_a_lease_needs_no_cluster() {
-    let mut command = hustings();
-    command.args(["rollout", "--from=1.35", "--to=1.36"]).env("KUBECONFIG", "/does/not/exist");
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("Simulated upgrade to 1.36, 3 replicas"), "{}", said(&output));
-    assert!(said(&output).contains("The leader changes once."), "{}", said(&output));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pause_and_what_cannot_be_simulated_have_exit_codes_and_hints() {
-    let world = World::new("rollout-errors").await;
-    let leader = replica(&world, "web-0", "1.35.0");
-    leader.says("leading", 0).await;
-    world.patch_lease(LEASE, json!({ "metadata": { "annotations": { "hustings.io/hold": "works" } } })).await;
-    let paused = rollout(&world, &[LEASE, "--to=1.36"]).await;
-    assert_eq!(paused.status.code(), Some(1), "{}", said(&paused));
-    assert!(said(&paused).contains("Nobody leads in the end."), "{}", said(&paused));
-    for (arguments, message, hint) in [
-        (&["wbe", "--to=1.36"][..], "Lease \"wbe\" does not exist", "did you mean \"web\"?"),
-        (&["web"], "--to: is missing", "use the version after the upgrade"),
-        (&["web", "--to=latest"], "is not a semantic version", "use one such as 1.31.0"),
-        (&["web", "--to=1.36", "--max-surge=0"], "the upgrade could not begin", "--max-unavailable"),
-    ] {
-        let output = rollout(&world, arguments).await;
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains(message) && said(&output).contains(hint), "{}", said(&output));
-    }
-}
-
 /// Simulates the upgrade of a real group, carries out its steps, and compares who led.
 async fn compare(namespace: &str, flags: &[&str]) {
     let world = World::new(namespace).await;
@@ -68,7 +37,7 @@ async fn compare(namespace: &str, flags: &[&str]) {
         if replicas.len() == 1 {
             replicas[0].says("leading", 0).await;
         }
-        stands(&world, name).await;
+        world.standing(name).await;
     }
     let flags = if flags.iter().any(|flag| flag.starts_with("--to")) {
         flags.to_vec()
@@ -89,7 +58,7 @@ async fn compare(namespace: &str, flags: &[&str]) {
         match entry["event"].as_str().unwrap() {
             "ready" => {
                 replicas.push(replica(&world, name, version));
-                stands(&world, name).await;
+                world.standing(name).await;
             }
             "asked-to-stop" => {
                 let stopped = replicas.iter().find(|replica| replica.name == name).unwrap();
@@ -116,15 +85,6 @@ fn replica(world: &World, name: &str, version: &str) -> Replica {
     let flags = ["--binary-version", version, "--emulation-version", version];
     let command = campaign(&world.plane.kubeconfig(), &world.namespace, LEASE, name, &flags);
     Replica::start(&world.plane, &world.namespace, name, command)
-}
-
-/// Waits until the controller has shown in the status that it knows this candidate.
-async fn stands(world: &World, name: &str) {
-    eventually(&format!("{name} has a status"), || async {
-        let candidate = world.candidate(name).await.ok_or("no candidate")?;
-        candidate.record.status.state.map(drop).ok_or("no status")
-    })
-    .await;
 }
 
 async fn rollout(world: &World, arguments: &[&str]) -> Output {

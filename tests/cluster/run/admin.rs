@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::support::{Wrapper, shell, worker};
 use crate::http::ask;
-use crate::replica::{hustings, lease, logged_address, token, until};
+use crate::replica::{lease, logged_address, token, until};
 
 const ASKED: [&str; 2] = ["--admin-address=127.0.0.1:0", "--log-format=json"];
 
@@ -75,19 +75,6 @@ async fn wrapper_that_waits_to_restart_its_command_is_not_ready_meanwhile() {
             assert_eq!(answer.body, if code == 200 { "ok\n" } else { "not ready: elector\n" });
         }
     }
-}
-
-#[tokio::test]
-async fn wrapper_whose_port_is_in_use_reports_it_and_starts_nothing() {
-    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("--admin-address={}", other.local_addr().unwrap());
-    let stands = ["run", "--lease=l", "--identity=a", "--leader-elect=false", &address, "--", "echo", "started"];
-    let output = hustings().args(stands).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("error: cannot listen on 127.0.0.1:"), "{said}");
-    assert!(said.ends_with("hint: choose another --admin-address\n"), "{said}");
-    assert!(output.stdout.is_empty());
 }
 
 /// A wrapper and the address of its admin server.

@@ -6,22 +6,6 @@ use super::support::{Wrapper, children, command, holder, lives, number, shell, t
 use crate::replica::{lease, token, until};
 
 #[tokio::test]
-async fn wrapper_ends_with_the_commands_own_code_and_has_released_the_lease_at_once() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("own-code").await.unwrap();
-    for (script, code) in [("exit 7", 7), ("exit 0", 0), ("kill -KILL $$", 137), ("kill -SEGV $$", 139)] {
-        let one = Wrapper::start(&plane, &namespace, "one", &[], shell(script));
-        assert_eq!(one.exit_code().await, Some(code), "{script}\n{}", one.log());
-        let left = lease(&plane, &namespace, "work").await;
-        // Marked open for the next claim, and not only without a holder.
-        assert_eq!(left["metadata"]["annotations"]["hustings.io/session"], "open", "{script}\n{left}\n{}", one.log());
-        assert_eq!(left["spec"]["holderIdentity"].as_str().unwrap_or_default(), "", "{script}\n{left}");
-        let history = left["metadata"]["annotations"]["hustings.io/history"].as_str().unwrap();
-        assert!(history.lines().next().unwrap().ends_with(": released (work ended)"), "{script}\n{history}");
-    }
-}
-
-#[tokio::test]
 async fn after_any_death_of_the_command_another_replica_leads_before_the_lease_expires() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("killed").await.unwrap();
@@ -48,20 +32,6 @@ async fn after_any_death_of_the_command_another_replica_leads_before_the_lease_e
     let former = one.lines().iter().filter(|line| line["event"] == "begins").count();
     two.process.stop().await.unwrap();
     one.says("begins", former).await;
-}
-
-#[tokio::test]
-async fn leftover_processes_are_killed_before_the_lease_is_released() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("left").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&["fork"]));
-    let begins = one.says("begins", 0).await;
-    let forked = [one.says("forked", 0).await, one.says("forked", 1).await].map(|line| number(&line["child"]));
-    assert!(forked.iter().all(|pid| super::support::lives(*pid)));
-    super::support::signal(number(&begins["pid"]), "KILL");
-    let ended = async || forked.iter().all(|pid| !super::support::lives(*pid)).then_some(());
-    until("nothing is left", || one.log(), ended).await;
-    assert_eq!(one.exit_code().await, Some(137), "{}", one.log());
 }
 
 #[tokio::test]
@@ -105,19 +75,5 @@ async fn command_is_restarted_by_its_policy_each_time_in_a_new_term() {
     assert!(two.log().lines().filter(|line| *line == "ran").count() >= 2, "{}", two.log());
     // While it waits it holds nothing.
     assert_eq!(two.process.stop().await.unwrap().code(), Some(0), "{}", two.log());
-    assert_eq!(holder(&plane, &namespace).await, "");
-}
-
-#[tokio::test]
-async fn command_that_is_not_executable_is_not_restarted() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("none").await.unwrap();
-    let file = plane.folder().join(format!("{namespace}-program"));
-    std::fs::write(&file, "#!/nowhere/interpreter\n").unwrap();
-    std::process::Command::new("chmod").arg("+x").arg(&file).status().unwrap();
-    let program = vec![file.to_str().unwrap().to_owned()];
-    let one = Wrapper::start(&plane, &namespace, "one", &["--restart=always"], program);
-    assert_eq!(one.exit_code().await, Some(127), "{}", one.log());
-    assert!(one.log().contains("its interpreter /nowhere/interpreter was not found"), "{}", one.log());
     assert_eq!(holder(&plane, &namespace).await, "");
 }

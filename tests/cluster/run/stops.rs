@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hustings_controlplane::shared;
 
-use super::support::{LEASE_DURATION, Wrapper, children, holder, number, prefer, shell, signal, time, worker};
+use super::support::{LEASE_DURATION, Wrapper, children, holder, number, prefer, shell, time, worker};
 use crate::replica::{lease, until};
 
 #[tokio::test]
@@ -90,44 +90,6 @@ async fn command_that_ends_during_a_stop_gives_its_exit_code_under_any_restart_p
     one.process.resume().unwrap();
     assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
     assert_eq!(holder(&plane, &namespace).await, "");
-}
-
-#[tokio::test]
-async fn command_that_is_suspended_is_resumed_and_gets_its_stop_signal() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("suspended").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&[]));
-    signal(number(&one.says("begins", 0).await["pid"]), "STOP");
-    one.signal("TERM");
-    // The command's own exit code, and not that of a killed one.
-    assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
-    assert_eq!(one.says("received", 0).await["signal"], "SIGTERM");
-}
-
-#[tokio::test]
-async fn further_stop_signals_are_passed_on_while_the_command_stops() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("again").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &["--stop-grace=60s"], worker(&["ignore"]));
-    one.says("begins", 0).await;
-    for (index, name) in ["TERM", "INT", "TERM"].into_iter().enumerate() {
-        one.signal(name);
-        assert_eq!(one.says("received", index).await["signal"], format!("SIG{name}"), "{}", one.log());
-    }
-}
-
-#[tokio::test]
-async fn standby_wrapper_whose_command_was_stopped_for_a_hand_over_ends_with_exit_code_0() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("handed-over").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&[]));
-    one.says("begins", 0).await;
-    let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
-    two.logs("standing").await;
-    prefer(&plane, &namespace, "two").await;
-    two.says("begins", 0).await;
-    one.signal("TERM");
-    assert_eq!(one.exit_code().await, Some(0), "the exit code 5 is that of an earlier term: {}", one.log());
 }
 
 #[tokio::test]
