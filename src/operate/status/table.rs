@@ -196,6 +196,7 @@ mod tests {
     use hustings_core::model::{Moment, Now, Observed, WireTime};
     use serde_json::json;
 
+    use super::super::LeaseState::{Expired, Granted, Held, Hold, Missing, NoCandidate, Unheld};
     use super::super::snapshot::rows;
     use super::*;
 
@@ -238,7 +239,6 @@ mod tests {
         for field in [&row, &row["candidates"][0]].into_iter().flat_map(|row| row.as_object().unwrap().keys()) {
             assert!(guide.contains(&format!("`{field}`")), "{field}");
         }
-        use super::super::LeaseState::{Expired, Granted, Held, Hold, Missing, NoCandidate, Unheld};
         for state in [Held, Granted, Expired, Unheld, NoCandidate, Hold, Missing] {
             let state = serde_json::to_value(state).unwrap();
             assert!(guide.contains(&format!("| `{}` |", state.as_str().unwrap())), "{state}");
