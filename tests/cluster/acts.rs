@@ -1,13 +1,9 @@
 //! Acts of administrators, as people write them by `hustings`: on a real API server, with real controllers and replicas.
 
 mod direct;
-mod dry_runs;
 mod hand_overs;
 mod privileges;
-mod races;
-mod refusals;
 mod standing;
-mod writes;
 
 use std::path::PathBuf;
 use std::process::Output;

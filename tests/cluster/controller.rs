@@ -1,6 +1,6 @@
 //! The shipped controller binary against a real API server.
 
-mod elections;
+pub(crate) mod elections;
 mod evidence;
 mod forged;
 mod hanging;
@@ -13,9 +13,7 @@ pub(crate) mod peer;
 mod replicas;
 mod reverted;
 mod revoked;
-mod silent;
 pub(crate) mod stand_in;
-mod strange;
 mod strange_native;
 pub(crate) mod support;
 mod upstream;

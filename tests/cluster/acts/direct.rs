@@ -5,7 +5,7 @@ use crate::controller::support::World;
 use crate::replica::{Replica, assert_one_at_a_time, campaign};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_and_a_pause_work_without_a_controller_and_other_acts_are_refused() {
+async fn a_transfer_and_a_pause_work_without_a_controller() {
     let world = World::new("acts-direct").await;
     let replica = |name: &str| {
         let command = campaign(&world.plane.kubeconfig(), &world.namespace, LEASE, name, &["--direct"]);
@@ -20,15 +20,6 @@ async fn a_transfer_and_a_pause_work_without_a_controller_and_other_acts_are_ref
     let moved = run(&["transfer", LEASE, "--to", "b", "--wait"]).await;
     assert_eq!(moved.code(), 0, "{}", moved.said());
     assert_eq!(world.holder(LEASE).await.as_deref(), Some("b"));
-    for (arguments, message) in [
-        (&["transfer", LEASE][..], "no list of replicas to choose from"),
-        (&["pin", LEASE, "--to", "a", "--for", "1h"], "the Lease has no candidates"),
-        (&["pause", LEASE, "--for", "1h"], "so no controller can end the pause"),
-    ] {
-        let refused = run(arguments).await;
-        assert_eq!(refused.code(), 3, "{}", refused.said());
-        assert!(refused.said().contains(message), "{}", refused.said());
-    }
 
     let paused = run(&["pause", LEASE, "--reason", "works", "--wait"]).await;
     assert_eq!(paused.code(), 0, "{}", paused.said());

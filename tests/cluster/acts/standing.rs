@@ -1,8 +1,5 @@
 //! Each act from outside: what it changes, what the controller reports, and what `hustings status` shows.
 
-use hustings_client::api::ReadCandidate;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{LEASE, Scene};
@@ -30,16 +27,6 @@ async fn a_pause_withdraws_nothing_from_the_holder_and_keeps_a_better_candidate_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_is_ended_by_resume() {
-    let mut scene = Scene::new("acts-resume", &[("a", "1.32.0")]).await;
-    scene.done(&["pause", LEASE]).await;
-    scene.join("b", "1.31.0", &[]);
-    scene.world.standing("b").await;
-    waited(&scene, &["resume", LEASE]).await;
-    scene.world.led_by(LEASE, "b").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_pin_moves_the_lease_to_a_worse_candidate_and_its_end_gives_it_back() {
     let scene = Scene::new("acts-pin", &[("a", "1.31.0"), ("b", "1.32.0")]).await;
     let pinned = waited(&scene, &["pin", LEASE, "--to", "b", "--for", "1h"]).await;
@@ -64,37 +51,30 @@ async fn an_excluded_holder_hands_over_and_leads_again_once_it_is_included_and_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_annotation_that_does_not_parse_is_shown_as_such_and_changes_nothing() {
-    let scene = Scene::new("acts-malformed", &[("a", "1.32.0"), ("b", "1.32.0")]).await;
-    let note = |name: &str, text: &str, form: &str| {
-        format!("The annotation {name} has no effect, because {text:?} does not parse: use the form {form:?}.")
+async fn a_transfer_to_a_candidate_that_dies_before_the_hand_over_ends_with_what_happened() {
+    let mut scene = Scene::new("acts-target-dies", &[]).await;
+    // A frozen holder hands over to nobody, and its Lease lasts longer than the test.
+    let times = ["--lease-duration=10m", "--renew-deadline=5m", "--retry-period=1s"];
+    scene.join("a", "1.32.0", &times);
+    scene.replicas[0].says("leading", 0).await;
+    scene.join("b", "1.32.0", &times);
+    scene.world.standing("b").await;
+    scene.replicas[0].process.pause().unwrap();
+    let transfer = async { scene.run(&["transfer", LEASE, "--to", "b", "--wait", "--timeout", "60s"]).await };
+    let death = async {
+        eventually("a is asked", || async {
+            let lease = scene.world.lease(LEASE).await.unwrap();
+            lease.record.preferred_holder.ok_or("no preferred holder")
+        })
+        .await;
+        scene.replicas[1].process.kill().unwrap();
     };
-    let annotate = |annotations: Value| json!({ "metadata": { "annotations": annotations } });
-    let shown = async |text: &str| {
-        let status = scene.run(&["status", LEASE]).await.said();
-        assert!(status.contains(text), "{status}");
-        assert_eq!(scene.world.holder(LEASE).await.as_deref(), Some("a"));
-    };
-
-    scene.world.patch_lease(LEASE, annotate(json!({ "hustings.io/pin": "b until noon" }))).await;
-    let form = "NAME until 2026-12-31T23:59:59Z";
-    scene.world.published("Warning", &note("hustings.io/pin", "b until noon", form)).await;
-    shown("b until noon (does not parse, no effect)").await;
-
-    let candidates: Api<ReadCandidate> = Api::namespaced(scene.world.client.clone(), &scene.world.namespace);
-    let exclude = Patch::Merge(annotate(json!({ "hustings.io/exclude": "noon" })));
-    candidates.patch("a", &PatchParams::default(), &exclude).await.unwrap();
-    let form = "2026-12-31T23:59:59Z: REASON";
-    scene.world.published("Warning", &note("hustings.io/exclude", "noon", form)).await;
-    shown("[excluded until noon (does not parse, no effect)]").await;
-
-    // A pause with such an end has no end.
-    let paused = json!({ "hustings.io/hold": "works", "hustings.io/hold-until": "noon" });
-    scene.world.patch_lease(LEASE, annotate(paused)).await;
-    let form = "2026-12-31T23:59:59Z";
-    scene.world.published("Warning", &note("hustings.io/hold-until", "noon", form)).await;
-    shown("  hold       works\n  until      noon (does not parse, no effect)").await;
-    assert_eq!(scene.world.lease(LEASE).await.unwrap().record.hold.as_deref(), Some("works"));
+    let (done, ()) = tokio::join!(transfer, death);
+    let note = "a is no longer asked to hand over to b: Did not answer a ping within the election window. Check that its \
+                process runs and reaches the API server.";
+    assert_eq!(done.code(), 4, "{}", done.said());
+    assert!(done.said().contains(note), "{}", done.said());
+    scene.world.published("Normal", note).await;
 }
 
 /// Waits until an act has happened, and prints the time that it took: `--nocapture` shows it.

@@ -1,16 +1,11 @@
 //! Elections among candidates that the tests drive by hand, as the protocol requires.
 
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hustings_client::api::{ReadLease, names};
 use hustings_controlplane::ControlPlane;
 use hustings_core::model::CandidateState;
-use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use kube::api::PostParams;
 
 use super::peer::Peer;
 use super::support::{World, eventually};
@@ -90,92 +85,6 @@ async fn a_better_candidate_that_joins_gets_the_lease_without_a_gap() {
     .await;
     assert!(standby.metric("hustings_hand_overs_total").await < 0.5, "it is counted once");
     judged(&world, "a").await;
-}
-
-#[tokio::test]
-async fn constant_writes_of_a_lease_do_not_prevent_its_grant() {
-    let world = World::new("elections-conflict").await;
-    let controller = world.controller().await.ready().await;
-    controller.leads().await;
-    let first = Peer::start(&world, "work", "a", "1.1.0").await;
-    world.led_by("work", "a").await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let meddler = {
-        let leases: Api<ReadLease> = Api::namespaced(world.client.clone(), &world.namespace);
-        let stop = Arc::clone(&stop);
-        tokio::spawn(async move {
-            let mut count = 0_u64;
-            while !stop.load(Ordering::Relaxed) {
-                count += 1;
-                let patch = json!({ "metadata": { "annotations": { "example.com/count": count.to_string() } } });
-                drop(leases.patch("work", &PatchParams::default(), &Patch::Merge(patch)).await);
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        })
-    };
-    let _second = Peer::start(&world, "work", "b", "1.2.0").await;
-    first.crash();
-    world.led_by("work", "b").await;
-    stop.store(true, Ordering::Relaxed);
-    meddler.await.unwrap();
-}
-
-#[tokio::test]
-async fn a_lease_without_the_label_is_left_to_its_foreign_holder_and_elected_once_it_has_expired() {
-    let world = World::new("elections-foreign").await;
-    let controller = world.controller().await.ready().await;
-    controller.leads().await;
-    let leases: Api<ReadLease> = Api::namespaced(world.client.clone(), &world.namespace);
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "work" },
-        "spec": { "holderIdentity": "stranger", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z" },
-    });
-    let url = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", world.namespace);
-    let request = http_post(&url, &lease);
-    let created = Instant::now();
-    world.client.request::<serde_json::Value>(request).await.unwrap();
-    let _peer = Peer::start(&world, "work", "a", "1.1.0").await;
-    in_state(&world, "a", CandidateState::Unproven).await;
-    let record = leases.get("work").await.unwrap().record;
-    assert!(!record.enrolled && record.holder.as_deref() == Some("stranger"), "{record:?}");
-
-    let lease = world.led_by("work", "a").await;
-    assert!(created.elapsed() >= Duration::from_secs(15), "the foreign holder's Lease had not expired yet");
-    assert!(lease.record.enrolled);
-}
-
-#[tokio::test]
-async fn a_held_lease_that_is_deleted_is_free_only_when_its_holder_can_no_longer_rely_on_it() {
-    let world = World::new("elections-deleted").await;
-    let controller = world.controller().await.ready().await;
-    controller.leads().await;
-    let peer = Peer::start(&world, "work", "a", "1.1.0").await;
-    world.led_by("work", "a").await;
-    let leases: Api<ReadLease> = Api::namespaced(world.client.clone(), &world.namespace);
-    let deleted = Instant::now();
-    leases.delete("work", &DeleteParams::default()).await.unwrap();
-    let uid =
-        eventually("the Lease exists again", || async { world.lease("work").await.map(|l| l.record.uid).ok_or(()) })
-            .await;
-    world.led_by("work", &peer.name).await;
-    assert!(deleted.elapsed() >= Duration::from_secs(15), "a holder could still rely on the deleted Lease");
-    assert_eq!(world.lease("work").await.unwrap().record.uid, uid);
-}
-
-#[tokio::test]
-async fn a_lease_that_loses_its_label_is_labelled_again() {
-    let world = World::new("elections-label").await;
-    let controller = world.controller().await.ready().await;
-    controller.leads().await;
-    let peer = Peer::start(&world, "work", "a", "1.1.0").await;
-    world.led_by("work", "a").await;
-    world.patch_lease("work", json!({ "metadata": { "labels": { names::ENROLLED_LABEL: null } } })).await;
-    eventually("it is labelled again", || async {
-        let record = world.lease("work").await.ok_or("no lease")?.record;
-        if record.enrolled { Ok(()) } else { Err("no label") }
-    })
-    .await;
-    assert_eq!(world.led_by("work", &peer.name).await.record.transitions, 1);
 }
 
 /// Waits until a candidate that does not lead has a status. The controller pings it only when its rank could matter.

@@ -89,20 +89,6 @@ async fn controllers_are_ready_without_a_deleted_namespace_and_elect_there_when_
     .await;
 }
 
-#[tokio::test]
-async fn a_controller_none_of_whose_namespaces_exists_is_not_ready() {
-    let world = World::new("gone-all").await;
-    world.plane.create_service_account(&world.namespace, ACCOUNT).await.unwrap();
-    grant_all(&world, &world.namespace, ACCOUNT).await;
-    let [first, second] = ["x", "y"].map(|suffix| format!("{}-{suffix}", world.namespace));
-    let controller = start(&world, &[&first, &second]).await;
-    controller.leads().await;
-    for name in [&first, &second] {
-        controller.reports(&format!("namespace {name} does not exist, or")).await;
-    }
-    assert_eq!(controller.get("/readyz").await.unwrap().code, 503);
-}
-
 /// With permissions for the whole cluster, the API server answers the lists of a missing namespace with empty lists.
 #[tokio::test]
 async fn a_misspelt_namespace_is_reported_to_a_controller_that_may_read_namespaces() {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use hustings_client::api::{NativeVersion, ReadLease, ReadNativeCandidate, names};
 use hustings_controlplane::{Builder, ControlPlane, NativeElection, Shared, Tool};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, Resource as _};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -97,27 +97,6 @@ impl<Plane: Deref<Target = ControlPlane>> World<Plane> {
 }
 
 #[tokio::test]
-async fn the_oldest_of_two_client_go_candidates_leads_and_the_other_after_it() {
-    let world = World::with_native("native").await;
-    let controller = world.controller_with(&["--native", "--settling=5s"]).await.ready().await;
-    let newer = world.client_go("newer", "1.36.0").await;
-    let older = world.client_go("older", "1.35.0").await;
-    older.says("leading", 0).await;
-    let lease = world.led_by(LEASE, "older").await;
-    assert!(lease.record.enrolled && lease.record.token.is_none(), "{:?}", lease.record);
-    world.published("Normal", "older became leader").await;
-    assert!(older.process.stop().await.unwrap().success(), "{}", older.log());
-    newer.says("leading", 0).await;
-    eventually("both answers are counted", || async {
-        let acks = controller.metric(r#"hustings_acks_total{kind="native"}"#).await;
-        if acks > 1.5 { Ok(()) } else { Err(acks) }
-    })
-    .await;
-    assert!(controller.metric(r#"hustings_pings_total{kind="native"}"#).await > 1.5);
-    assert!(controller.metric(r#"hustings_pings_total{kind="hustings"}"#).await < 0.5);
-}
-
-#[tokio::test]
 async fn candidates_of_v1alpha2_are_elected_where_no_newer_version_is_served() {
     let version = NativeVersion::V1alpha2;
     let flag = format!("--runtime-config={}=true", ReadNativeCandidate::api_version(&version));
@@ -137,30 +116,6 @@ async fn candidates_of_v1alpha2_are_elected_where_no_newer_version_is_served() {
     }
     world.led_by(LEASE, "older").await;
     world.stays_with(LEASE, "older").await;
-}
-
-#[tokio::test]
-async fn a_native_candidate_excludes_the_other_kind_of_the_same_name() {
-    let world = World::with_native("native-twin").await;
-    let _controller = world.controller_with(&["--native"]).await.ready().await;
-    let old = json!("0001-01-01T00:00:00.000000Z");
-    let valid = json!({ "leaseName": LEASE, "binaryVersion": "1.36.0", "emulationVersion": "1.36.0",
-        "strategy": "OldestEmulationVersion", "pingTime": old, "renewTime": old });
-    world.stand_native("twin", valid).await;
-    world.stand("twin", json!({ "leaseName": LEASE, "binaryVersion": "1.36.0", "emulationVersion": "1.36.0" })).await;
-    eventually("the other is refused", || async {
-        let status = world.candidate("twin").await.unwrap().status;
-        let reason = status.conditions.iter().find(|condition| condition.type_ == "Admissible");
-        if reason.is_some_and(|condition| condition.reason == "NameTaken") { Ok(()) } else { Err(status) }
-    })
-    .await;
-    world.native().delete("twin", &DeleteParams::default()).await.unwrap();
-    eventually("it is admissible again", || async {
-        let status = world.candidate("twin").await.unwrap().status;
-        let condition = status.conditions.iter().find(|condition| condition.type_ == "Admissible");
-        if condition.is_some_and(|condition| condition.status == "True") { Ok(()) } else { Err(status) }
-    })
-    .await;
 }
 
 #[tokio::test]

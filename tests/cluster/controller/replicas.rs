@@ -1,7 +1,5 @@
 //! Several controllers, one of which elects.
 
-use serde_json::json;
-
 use super::peer::Peer;
 use super::support::{World, eventually};
 
@@ -45,34 +43,6 @@ async fn a_standby_takes_over_from_a_killed_controller_and_keeps_its_observation
 
     let newer = Peer::start(&world, "other", "b", "1.0.0").await;
     world.led_by("other", &newer.name).await;
-}
-
-#[tokio::test]
-async fn the_only_controller_elects_without_a_lease_of_its_own() {
-    let world = World::new("replicas-only").await;
-    let controller = world.controller_with(&["--leader-elect=false"]).await.ready().await;
-    controller.leads().await;
-    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
-    world.led_by("work", &peer.name).await;
-    assert!(world.lease("hustings-controller").await.is_none());
-}
-
-#[tokio::test]
-async fn the_own_lease_is_never_elected_even_with_candidates() {
-    let world = World::new("replicas-own").await;
-    let controller = world.controller_in_pod("controller-0").await.ready().await;
-    controller.leads().await;
-    // The holder of the controllers' own Lease has a candidate, and a better one exists. For any other Lease, the
-    // controller would ask the holder to hand over.
-    let own = "hustings-controller";
-    let spec = json!({ "leaseName": own, "binaryVersion": "2.0.0", "emulationVersion": "2.0.0" });
-    world.stand("controller-0", spec).await;
-    let usurper = Peer::start(&world, own, "usurper", "1.0.0").await;
-    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
-    world.led_by("work", &peer.name).await;
-    let record = world.lease(own).await.unwrap().record;
-    assert_eq!((record.holder.as_deref(), record.preferred_holder), (Some("controller-0"), None));
-    assert_eq!(world.candidate(&usurper.name).await.unwrap().record.ping_time, None);
 }
 
 async fn own_lease_token(world: &World) -> Option<u64> {

@@ -66,12 +66,6 @@ impl<Plane: std::ops::Deref<Target = ControlPlane>> World<Plane> {
         Controller::start(&self.plane, &self.plane.kubeconfig(), &flags).await
     }
 
-    /// A controller in a pod of this name.
-    pub(crate) async fn controller_in_pod(&self, pod: &str) -> Controller {
-        let flags = ["--watch-namespaces", &self.namespace, "--namespace", &self.namespace];
-        Controller::start_in_pod(&self.plane, &self.plane.kubeconfig(), &flags, Some(pod)).await
-    }
-
     pub(crate) async fn lease(&self, name: &str) -> Option<ReadLease> {
         let leases: Api<ReadLease> = Api::namespaced(self.client.clone(), &self.namespace);
         leases.get_opt(name).await.unwrap()
@@ -138,15 +132,11 @@ impl<Plane: std::ops::Deref<Target = ControlPlane>> World<Plane> {
 impl Controller {
     /// Starts a controller and waits until it listens.
     pub(crate) async fn start(plane: &ControlPlane, kubeconfig: &Path, flags: &[&str]) -> Self {
-        Self::start_in_pod(plane, kubeconfig, flags, None).await
-    }
-
-    async fn start_in_pod(plane: &ControlPlane, kubeconfig: &Path, flags: &[&str], pod: Option<&str>) -> Self {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let mut command = Command::new(binary());
         command.args(["controller", "--admin-address", "127.0.0.1:0", "--log-format", "json"]);
         command.arg("--kubeconfig").arg(kubeconfig).args(flags);
-        command.env_remove("POD_NAME").envs(pod.map(|pod| ("POD_NAME", pod)));
+        command.env_remove("POD_NAME");
         let name = format!("controller-{}", COUNTER.fetch_add(1, Ordering::Relaxed));
         let process = plane.spawn(&name, command).unwrap();
         let address = eventually("the controller listens", || async {

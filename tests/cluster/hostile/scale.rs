@@ -1,9 +1,11 @@
-//! Many candidates of one Lease, and many Leases.
+//! Many candidates of one Lease, many Leases, and objects of the greatest size.
 
 use futures::StreamExt as _;
 use hustings_client::store::{Request, Store as _};
+use hustings_core::model::CandidateState;
 use serde_json::json;
 
+use crate::controller::elections::in_state;
 use crate::controller::peer::Peer;
 use crate::controller::support::{AT_A_TIME, Controller, World, eventually, stand_many};
 
@@ -56,6 +58,25 @@ async fn a_thousand_leases_with_three_candidates_each_fit_into_fifty_megabytes()
     .await;
     let memory = memory_kib(&controller);
     assert!(memory < LARGEST_MEMORY_KIB, "{memory} KiB");
+}
+
+#[tokio::test]
+async fn objects_of_the_greatest_size_are_elected_like_others() {
+    let world = World::new("load-size").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let (name, lease) = ("a".repeat(253), "w".repeat(253));
+    let finalizers: Vec<_> = (0..3000).map(|number| format!("example.com/{number:0>60}")).collect();
+    let annotations = json!({ "example.com/a": "a".repeat(260_000) });
+    world
+        .create(json!({
+            "metadata": { "name": name, "annotations": annotations, "finalizers": finalizers },
+            "spec": { "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" },
+        }))
+        .await;
+    let _life = Peer::live(&world, &lease, &name);
+    world.led_by(&lease, &name).await;
+    in_state(&world, &name, CandidateState::Holder).await;
 }
 
 fn memory_kib(controller: &Controller) -> u64 {
