@@ -7,19 +7,21 @@
 use std::time::Duration;
 
 use hustings_core::election::{
-    Action, CandidateVerdict, Config, Doubt, Election, Event, EvidenceConfig, Observation, Source, Timer,
-    TransferRefusal,
+    CandidateVerdict, Config, Doubt, Election, Event, EvidenceConfig, Observation, Source, Timer, TransferRefusal,
 };
 use hustings_core::model::{
-    CandidateKey, CandidateRecord, CandidateState, LeaseRecord, LeaseStage, LeaseWrite, Moment, Now, PodRecord,
-    Purpose, Set, WireTime, reliance,
+    CandidateKey, CandidatePatch, CandidateRecord, CandidateState, LeaseRecord, LeaseStage, Moment, Now, PodRecord,
+    Purpose, Reply, Request, Set, WireTime, reliance,
 };
+use hustings_lab::{Bare, Controller, Entry, Lab, News, micros};
+
+use super::simulation::between;
 
 /// How far the forecast reaches beyond the expiry of the Lease: two election windows and a little more.
 const HORIZON: Duration = Duration::from_secs(12);
 
-/// The most decisions of a forecast. With evidence there are two per second, for at most an hour.
-const DECISIONS: usize = 10_000;
+/// The most events of a forecast. With evidence there are two decisions per second, for at most an hour.
+const MOST_EVENTS: usize = 100_000;
 
 /// What the holder does in a forecast.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +79,56 @@ impl Forecast {
 
 /// Predicts what the controller would do with these objects from the wall-clock time `wall` on.
 pub(crate) fn forecast(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Forecast {
-    World::new(objects, holder, wall).run()
+    let is_alive = holder == HolderForecast::Lives;
+    let lasts = objects.lease.filter(|_| !is_alive).map_or(Duration::ZERO, |lease| reliance(lease.declared_seconds()));
+    let mut lab = lab(objects, holder, wall);
+    let start = lab.now_micros;
+    let end = start.saturating_add(micros(lasts.saturating_add(HORIZON)));
+    let mut forecast = Forecast::default();
+    let first = |lab: &Lab| {
+        let decision = lab.controllers[0].decision.as_ref().filter(|decision| decision.timer != Timer::StatusRest)?;
+        Some((decision.deadline.since(Moment::from_micros(start)), decision.timer))
+    };
+    lab.run_until(end, MOST_EVENTS, |lab| first(lab).is_some() || named(lab, is_alive).is_some());
+    forecast.first_deadline = first(&lab);
+    lab.run_until(end, MOST_EVENTS, |lab| named(lab, is_alive).is_some());
+    forecast.named = named(&lab, is_alive).map(str::to_owned);
+    forecast.named_after = between(start, lab.now_micros);
+    let controller = &mut lab.controllers[0];
+    forecast.doubt = controller.election.doubt();
+    forecast.verdicts = controller.decision.take().map_or_else(Vec::new, |decision| decision.candidates);
+    let last = if forecast.named.is_some() { lab.news.len() } else { 0 };
+    for (index, Entry { at_micros, news, .. }) in (1..).zip(lab.take_news()) {
+        match news {
+            News::Report(event) => forecast.events.push(event),
+            // The event of the last write would be reported with its answer.
+            News::Answered { report, .. } if index == last => forecast.events.extend(report),
+            News::Answered {
+                request: Request::PatchCandidate { candidate, patch: CandidatePatch::Ping(_), .. },
+                ..
+            } if lab.bare.iter().any(|bare| bare.candidate == candidate && bare.answers) => {
+                forecast.pings.push((between(start, at_micros), candidate.name.to_string()));
+            }
+            _ => {}
+        }
+    }
+    forecast
+}
+
+/// The candidate that the last write of the Lease names.
+fn named(lab: &Lab, is_alive: bool) -> Option<&str> {
+    let News::Answered { request: Request::WriteLease { write, .. }, reply, .. } = &lab.news.last()?.news else {
+        return None;
+    };
+    if !matches!(**reply, Reply::Landed(_)) {
+        return None;
+    }
+    match (write.purpose, &write.holder, &write.preferred_holder) {
+        // A dead holder hands over to nobody.
+        (Purpose::Grant, Set::To(name), _) => Some(name),
+        (_, _, Set::To(name)) if is_alive && write.purpose != Purpose::Grant => Some(name),
+        _ => None,
+    }
 }
 
 /// The usual interval between two renewals of a holder with this lease: 2 s of 15 s, as by default.
@@ -85,215 +136,84 @@ pub(crate) fn usual_interval(lease_seconds: u32) -> Duration {
     Duration::from_secs(u64::from(lease_seconds)) * 2 / 15
 }
 
-struct World {
-    election: Election,
-    lease: Option<LeaseRecord>,
-    candidates: Vec<CandidateRecord>,
-    holder: HolderForecast,
-    start: Moment,
-    now: Now,
-    renewed_at: Moment,
-    version: u64,
-    forecast: Forecast,
+/// Creates a lab with these objects, a controller that has observed them, and their processes.
+fn lab(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Lab {
+    let Objects { key: (namespace, name), lease, candidates, unchanged_for } = objects;
+    let mut lab = Lab::new(name, wall);
+    lab.records_requests = true;
+    lab.server.store.keep_native_fields(true);
+    let (is_alive, mut pod) = match holder {
+        HolderForecast::Lives => (true, None),
+        HolderForecast::Dies { pod } => (false, pod),
+    };
+    let evidence = EvidenceConfig { pods: pod.is_some(), ..EvidenceConfig::default() };
+    let config = Config { settling: Duration::ZERO, evidence, ..Config::default() };
+    let mut election = Election::new(config, namespace, name);
+    let changed_at = lab.now_micros.saturating_sub(micros(unchanged_for));
+    let read =
+        |at: i64| (Now { moment: Moment::from_micros(at), wall }, Source::Read { sent: Moment::from_micros(at) });
+    if let Some(lease) = lease {
+        for (record, at) in renewals(lease, changed_at) {
+            let (now, source) = read(at);
+            let record = lab.server.store.put_lease(name, record).clone();
+            election.observe(now, Observation::Lease { record, source });
+        }
+    } else {
+        let (now, source) = read(changed_at);
+        election.observe(now, Observation::LeaseMissing { source });
+    }
+    let now = read(lab.now_micros).0;
+    let mut keys: Vec<CandidateKey> = candidates.iter().map(|record| record.key()).collect();
+    for record in candidates {
+        let record = lab.server.store.put_candidate(record.clone()).clone();
+        election.observe(now, Observation::Candidate { record, source: Source::Watch });
+    }
+    // The watch shows what happens from now on.
+    let mut controller = Controller::new("controller", election, true);
+    controller.process.watch_delay = None;
+    lab.add_controller(controller);
+    lab.controllers[0].process.watch_delay = Some(Duration::ZERO);
+    // A holder may have no candidate.
+    let held_by = lease.and_then(|lease| lease.holder.as_deref()).unwrap_or_default();
+    if keys.iter().all(|key| *key.name != *held_by) {
+        keys.push(CandidateKey::hustings(held_by));
+    }
+    for key in keys {
+        let record = lab.server.store.candidate(key.clone());
+        let mut bare = Bare::new(key.clone(), "", changed_at);
+        (bare.takes_up, bare.hands_over) = (false, false);
+        bare.answered = record.and_then(|record| record.ping_time);
+        bare.answers = record.is_none_or(|record| record.status.state != Some(CandidateState::Unresponsive));
+        if let Some(lease) = lease.filter(|_| *key.name == *held_by) {
+            if is_alive && lease.stage(None) == LeaseStage::InTerm {
+                bare.mark = lease.session.clone();
+                bare.lease_seconds = lease.duration_seconds;
+                bare.renews_every = usual_interval(lease.declared_seconds());
+                // An overdue renewal comes right after the first decision.
+                bare.renewed_at =
+                    changed_at.max(lab.now_micros.saturating_sub(micros(bare.renews_every)).saturating_add(1));
+            }
+            bare.answers &= is_alive;
+            let name = record.and_then(|record| record.pod.as_ref()).map_or(held_by, |pod| &pod.name);
+            lab.server.pods.extend(pod.take().map(|pod| (name.to_owned(), pod)));
+        }
+        lab.add_bare(bare);
+    }
+    lab
 }
 
-impl World {
-    fn new(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Self {
-        let Objects { key, lease, candidates, unchanged_for } = objects;
-        let reads_pods = matches!(holder, HolderForecast::Dies { pod: Some(_) });
-        let evidence = EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() };
-        let config = Config { settling: Duration::ZERO, evidence, ..Config::default() };
-        let candidates: Vec<_> = candidates.into_iter().cloned().collect();
-        let newest = candidates.iter().map(|record| record.resource_version).max().unwrap_or(0);
-        let changed_at = Moment::from_micros(0);
-        let start = changed_at.after(unchanged_for);
-        let mut world = Self {
-            election: Election::new(config, key.0, key.1),
-            lease: None,
-            candidates,
-            holder,
-            start,
-            now: Now { moment: changed_at, wall },
-            renewed_at: changed_at,
-            version: newest.max(lease.map_or(0, |lease| lease.resource_version)),
-            forecast: Forecast::default(),
-        };
-        if let Some(lease) = lease {
-            world.show_renewals_before(lease);
-        }
-        world.lease = lease.cloned();
-        world.show_lease();
-        world.now.moment = start;
-        for record in world.candidates.clone() {
-            world.election.observe(world.now, Observation::Candidate { record, source: Source::Watch });
-        }
-        world
-    }
-
-    /// Lets the election observe the two renewals before the last one. A running controller has observed them too, and
-    /// so knows the renewal interval.
-    fn show_renewals_before(&mut self, lease: &LeaseRecord) {
-        let Some(renewed) = lease.renew_time.filter(|_| lease.session.stamp().is_some()) else { return };
-        let interval = i64::try_from(usual_interval(lease.declared_seconds()).as_micros()).unwrap_or(0);
-        for (renewals, ago) in [(2, interval.saturating_mul(2)), (1, interval)] {
-            let moment = Moment::from_micros(self.now.moment.as_micros().saturating_sub(ago));
-            let record = LeaseRecord {
-                renew_time: Some(WireTime::from_micros(renewed.as_micros().saturating_sub(ago))),
-                resource_version: lease.resource_version.saturating_sub(renewals),
-                ..lease.clone()
-            };
-            let source = Source::Read { sent: moment };
-            self.election.observe(Now { moment, ..self.now }, Observation::Lease { record, source });
-        }
-    }
-
-    fn run(mut self) -> Forecast {
-        let lasts = self.lease.as_ref().map_or(Duration::ZERO, |lease| reliance(lease.declared_seconds()));
-        let end = self.now.moment.after(lasts.saturating_add(HORIZON));
-        let end = if self.holder == HolderForecast::Lives { self.now.moment.after(HORIZON) } else { end };
-        for _ in 0..DECISIONS {
-            let decision = self.election.decide(self.now);
-            if decision.timer != Timer::StatusRest {
-                let first = (decision.deadline.since(self.start), decision.timer);
-                self.forecast.first_deadline.get_or_insert(first);
-            }
-            self.forecast.verdicts = decision.candidates;
-            let mut is_done = false;
-            let mut is_idle = true;
-            for action in decision.actions {
-                is_idle &= matches!(
-                    action,
-                    Action::Event(_) | Action::PatchStatus { .. } | Action::ReadPod { .. } | Action::ReadNode { .. }
-                );
-                is_done |= self.carry_out(action);
-            }
-            if is_done || self.now.moment >= end {
-                break;
-            }
-            if is_idle {
-                self.advance(decision.deadline.min(end));
-            }
-        }
-        self.forecast.doubt = self.election.doubt();
-        self.forecast
-    }
-
-    /// Carries the action out. Returns whether it names a candidate, which ends the forecast.
-    fn carry_out(&mut self, action: Action) -> bool {
-        match action {
-            Action::WriteLease { write, event } => return self.write(&write, event),
-            Action::CreateLease => {
-                self.version = self.version.saturating_add(1);
-                let uid = "created".to_owned();
-                self.lease = Some(LeaseRecord { uid, resource_version: self.version, ..LeaseRecord::as_created() });
-                self.show_written();
-            }
-            Action::Ping { candidate, ping_time, .. } => self.ping(&candidate, ping_time),
-            Action::ReadCandidate { candidate } => {
-                let source = Source::Read { sent: self.now.moment };
-                let record = self.candidates.iter().find(|record| record.key() == candidate).cloned();
-                self.election.observe(
-                    self.now,
-                    match record {
-                        Some(record) => Observation::Candidate { record, source },
-                        None => Observation::CandidateMissing { candidate, source },
-                    },
-                );
-            }
-            Action::ReadLease => self.show_lease(),
-            Action::ReadPod { .. } => {
-                if let HolderForecast::Dies { pod } = &self.holder {
-                    let record = pod.clone();
-                    self.election.observe(self.now, Observation::Pod { record });
-                }
-            }
-            Action::Event(event) => self.forecast.events.push(event),
-            // These actions concern other processes or objects.
-            Action::PatchStatus { .. } | Action::DeleteCandidate { .. } | Action::ReadNode { .. } => {}
-        }
-        false
-    }
-
-    fn write(&mut self, write: &LeaseWrite, event: Option<Event>) -> bool {
-        self.forecast.events.extend(event);
-        let named = match (write.purpose, &self.holder) {
-            (Purpose::Grant, _) => &write.holder,
-            (_, HolderForecast::Lives) => &write.preferred_holder,
-            // A dead holder hands over to nobody.
-            (_, HolderForecast::Dies { .. }) => &Set::Keep,
-        };
-        if let Set::To(name) = named {
-            self.forecast.named = Some(name.clone());
-            self.forecast.named_after = self.now.moment.since(self.start);
-            return true;
-        }
-        self.version = self.version.saturating_add(1);
-        if let Some(lease) = &self.lease {
-            let native = write.native_fields_after(lease);
-            self.lease = Some(LeaseRecord { native, ..write.applied_to(lease, self.version) });
-        }
-        self.show_written();
-        false
-    }
-
-    fn ping(&mut self, candidate: &CandidateKey, ping_time: WireTime) {
-        self.version = self.version.saturating_add(2);
-        let sent = self.now.moment;
-        let is_dead = self.holder != HolderForecast::Lives
-            && self.lease.as_ref().and_then(|lease| lease.holder.as_deref()) == Some(&*candidate.name);
-        let Some(record) = self.candidates.iter_mut().find(|record| record.key() == *candidate) else { return };
-        record.ping_time = Some(ping_time);
-        record.resource_version = self.version;
-        let pinged = record.clone();
-        let is_known_dead = record.status.state == Some(CandidateState::Unresponsive);
-        let answers = !is_dead && !is_known_dead;
-        if answers {
-            self.forecast.pings.push((sent.since(self.start), candidate.name.to_string()));
-        }
-        self.election.observe(self.now, Observation::Candidate { record: pinged, source: Source::Written { sent } });
-        self.version = self.version.saturating_add(1);
-        if answers {
-            record.renew_time = Some(ping_time.later_than(record.renew_time));
-            record.resource_version = self.version;
-            let record = record.clone();
-            self.election.observe(self.now, Observation::Candidate { record, source: Source::Watch });
-        }
-    }
-
-    /// Lets time pass until `moment`, or until the holder renews.
-    fn advance(&mut self, moment: Moment) {
-        let is_in_term = |lease: &&LeaseRecord| lease.stage(None) == LeaseStage::InTerm;
-        let held = self.lease.as_ref().filter(is_in_term).filter(|_| self.holder == HolderForecast::Lives);
-        let renewal = held.map(|lease| self.renewed_at.after(usual_interval(lease.declared_seconds())));
-        let next = renewal.map_or(moment, |renewal| renewal.min(moment));
-        let passed = next.since(self.now.moment).max(Duration::from_micros(1));
-        self.now = Now { moment: self.now.moment.after(passed), wall: self.now.wall.after(passed) };
-        if renewal.is_some_and(|renewal| self.now.moment >= renewal)
-            && let Some(lease) = &mut self.lease
-        {
-            self.renewed_at = self.now.moment;
-            self.version = self.version.saturating_add(1);
-            lease.renew_time = Some(self.now.wall.later_than(lease.renew_time));
-            lease.resource_version = self.version;
-            self.show_lease();
-        }
-    }
-
-    fn show_lease(&mut self) {
-        let source = Source::Read { sent: self.now.moment };
-        let observation = match self.lease.clone() {
-            Some(record) => Observation::Lease { record, source },
-            None => Observation::LeaseMissing { source },
-        };
-        self.election.observe(self.now, observation);
-    }
-
-    fn show_written(&mut self) {
-        let source = Source::Written { sent: self.now.moment };
-        if let Some(record) = self.lease.clone() {
-            self.election.observe(self.now, Observation::Lease { record, source });
-        }
-    }
+/// The last two renewals before the last one, and the Lease itself, each with its time. A running controller has
+/// observed them all, and so knows the renewal interval.
+fn renewals(lease: &LeaseRecord, changed_at: i64) -> Vec<(LeaseRecord, i64)> {
+    let interval = micros(usual_interval(lease.declared_seconds()));
+    let renewed = lease.renew_time.filter(|_| lease.session.stamp().is_some());
+    let before = renewed.into_iter().flat_map(|renewed| {
+        [interval.saturating_mul(2), interval].map(|ago| {
+            let renew_time = Some(WireTime::from_micros(renewed.as_micros().saturating_sub(ago)));
+            (LeaseRecord { renew_time, ..lease.clone() }, changed_at.saturating_sub(ago))
+        })
+    });
+    before.chain([(lease.clone(), changed_at)]).collect()
 }
 
 #[cfg(test)]

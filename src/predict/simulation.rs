@@ -9,7 +9,7 @@ pub(crate) mod group;
 
 use std::time::Duration;
 
-use hustings_core::election::Config;
+use hustings_core::election::{Config, Election};
 use hustings_core::model::WireTime;
 use hustings_lab::{Controller, Fate, Lab, Process, micros};
 
@@ -29,7 +29,7 @@ pub(crate) fn lab(lease: &str, controller: Option<Config>, wall: WireTime) -> La
     // The jitter of every elector is half of the longest possible.
     lab.chance = Box::new(|| u32::MAX / 2);
     if let Some(config) = controller {
-        let mut controller = Controller::new("controller", lease, config, true);
+        let mut controller = Controller::new("controller", Election::new(config, "default", lease), true);
         connect(&mut controller.process);
         lab.add_controller(controller);
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use hustings_core::election::{Action, Config, Election, Event as Report, Observation, Source};
+use hustings_core::election::{Action, Decision, Election, Event as Report, Observation, Source};
 use hustings_core::model::{CandidateKey, CandidatePatch, CandidateRecord, Moment, Observed, Reply, Request};
 
 use crate::lab::{Event, Lab};
@@ -15,7 +15,10 @@ use crate::process::{Fate, Process, micros};
 pub struct Controller {
     /// Its clocks, network and watches.
     pub process: Process,
-    pub(crate) election: Election,
+    /// Its election.
+    pub election: Election,
+    /// Its last decision, without the actions.
+    pub decision: Option<Decision>,
     /// Whether it decides. A standby only observes.
     leads: bool,
     /// How many requests the next decision waits for.
@@ -36,15 +39,9 @@ pub(crate) struct PendingRequest {
 }
 
 impl Controller {
-    /// A controller that starts now and knows nothing.
-    pub fn new(name: &str, lease: &str, config: Config, leads: bool) -> Self {
-        Self {
-            process: Process::new(name),
-            election: Election::new(config, "default", lease),
-            leads,
-            awaited: 0,
-            shown: BTreeSet::new(),
-        }
+    /// A controller with this election.
+    pub fn new(name: &str, election: Election, leads: bool) -> Self {
+        Self { process: Process::new(name), election, decision: None, leads, awaited: 0, shown: BTreeSet::new() }
     }
 }
 
@@ -54,7 +51,7 @@ impl Lab {
         self.controllers.push(controller);
         let index = self.controllers.len() - 1;
         self.relist(index);
-        self.push(self.now_micros, Event::Wake(Who::Controller(index)));
+        self.nudge(Who::Controller(index));
     }
 
     /// Makes one controller decide, and the others stand by.
@@ -62,8 +59,7 @@ impl Lab {
         for index in 0..self.controllers.len() {
             let controller = &mut self.controllers[index];
             controller.leads = controller.process.name == name;
-            controller.process.next_wake = None;
-            self.push(self.now_micros, Event::Wake(Who::Controller(index)));
+            self.nudge(Who::Controller(index));
         }
     }
 
@@ -113,14 +109,17 @@ impl Lab {
             return;
         }
         let now = controller.process.local(self.now_micros);
-        let decision = controller.election.decide(now);
-        self.wake_at(Who::Controller(index), Some(decision.deadline));
-        for action in decision.actions {
+        let mut decision = controller.election.decide(now);
+        let actions = std::mem::take(&mut decision.actions);
+        let deadline = decision.deadline;
+        controller.decision = Some(decision);
+        self.wake_at(Who::Controller(index), Some(deadline));
+        for action in actions {
             let controller = &self.controllers[index];
             let current = controller.election.lease().map(Observed::record);
             match (action.request(&self.server.lease_name, current, [now.wall; 3]), action) {
                 (None, Action::Event(report)) => self.note(Who::Controller(index), News::Report(report)),
-                (None, _) => {}
+                (None, action) => self.read_evidence(index, &action),
                 (Some(request), action) => {
                     let is_status =
                         matches!(request, Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. });
@@ -129,6 +128,25 @@ impl Lab {
                 }
             }
         }
+    }
+
+    /// Reads the Pod or the Node of a silent holder.
+    fn read_evidence(&mut self, index: usize, action: &Action) {
+        let fate = self.draw_fate(Who::Controller(index));
+        let (observation, news) = match action {
+            Action::ReadPod { pod } => {
+                let record = self.server.pods.get(&**pod).cloned();
+                (Observation::Pod { record: record.clone() }, News::Pod(pod.to_string(), record.map(Box::new)))
+            }
+            Action::ReadNode { node } => {
+                let record = self.server.nodes.get(&**node).cloned();
+                (Observation::Node { record: record.clone() }, News::Node(node.to_string(), record))
+            }
+            _ => return,
+        };
+        self.note_request(Who::Controller(index), || news);
+        let at = self.now_micros + micros(fate.there) + micros(fate.back);
+        self.push(at, Event::Inform(index, observation));
     }
 
     fn send(&mut self, index: usize, pending: PendingRequest) {
@@ -151,7 +169,10 @@ impl Lab {
         let wall = self.wall();
         self.check_write(&pending.request);
         let reply = self.server.execute(&pending.request, wall);
-        self.note_request(who, || News::answered(&pending.request, &reply, fate));
+        self.note_request(who, || {
+            let (request, report) = (pending.request.clone(), pending.report.clone());
+            News::Answered { request, reply: Box::new(reply.clone()), report, is_lost: fate.answer_lost }
+        });
         self.show_effect(&pending.request, &reply);
         self.push(at, Event::Answer(index, pending, if fate.answer_lost { Reply::Unknown } else { reply }));
     }

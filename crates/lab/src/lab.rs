@@ -11,6 +11,7 @@ use hustings_core::model::{
 };
 use hustings_core::{election, elector};
 
+use crate::bare::Bare;
 use crate::checks::Checks;
 use crate::controller::{Controller, PendingRequest};
 use crate::native::Native;
@@ -52,6 +53,8 @@ pub struct Lab {
     pub controllers: Vec<Controller>,
     /// The processes of client-go.
     pub natives: Vec<Native>,
+    /// The bare processes.
+    pub bare: Vec<Bare>,
     /// Draws the jitter of electors; the constant 0 in scripts.
     pub chance: Box<dyn FnMut() -> u32>,
     /// Draws the fate of each request, instead of the fate that is set for its process.
@@ -62,7 +65,8 @@ pub struct Lab {
     pub records_requests: bool,
     /// Checks of each event, for tests.
     pub checks: Option<Checks>,
-    queue: BTreeMap<(i64, u64), Event>,
+    /// What will happen, by its time. Decisions of controllers come last at each instant.
+    queue: BTreeMap<(i64, bool, u64), Event>,
     sequence: u64,
 }
 
@@ -75,6 +79,7 @@ impl Lab {
             replicas: Vec::new(),
             controllers: Vec::new(),
             natives: Vec::new(),
+            bare: Vec::new(),
             chance: Box::new(|| 0),
             fates: None,
             news: Vec::new(),
@@ -191,7 +196,7 @@ impl Lab {
                 self.now_micros = self.now_micros.max(until_micros);
                 return true;
             };
-            let ((at, _), event) = entry.remove_entry();
+            let ((at, ..), event) = entry.remove_entry();
             self.now_micros = self.now_micros.max(at);
             self.check_ranges();
             self.happen(event);
@@ -203,7 +208,9 @@ impl Lab {
 
     pub(crate) fn push(&mut self, at: i64, event: Event) {
         self.sequence = self.sequence.saturating_add(1);
-        self.queue.insert((at, self.sequence), event);
+        // Before it decides, a controller observes everything that has happened by then.
+        let is_decision = matches!(event, Event::Wake(Who::Controller(_)));
+        self.queue.insert((at, is_decision, self.sequence), event);
     }
 
     /// A process of the lab.
@@ -212,6 +219,7 @@ impl Lab {
             Who::Replica(index) => &mut self.replicas[index].process,
             Who::Controller(index) => &mut self.controllers[index].process,
             Who::Native(index) => &mut self.natives[index].process,
+            Who::Bare(index) => &mut self.bare[index].process,
         }
     }
 
@@ -242,6 +250,7 @@ impl Lab {
             return self.push(at, event);
         }
         let now = process.local(true_micros);
+        let is_wake = matches!(event, Event::Wake(_));
         match event {
             // A later decision has replaced this deadline.
             Event::Wake(_) if process.next_wake.is_some_and(|at| at > true_micros) => return,
@@ -252,8 +261,10 @@ impl Lab {
         }
         match who {
             Who::Replica(index) => self.decide(index),
-            Who::Controller(index) => self.decide_election(index),
+            Who::Controller(index) if is_wake => self.decide_election(index),
+            Who::Controller(_) => self.nudge(who),
             Who::Native(index) => self.play_native(index),
+            Who::Bare(index) => self.play_bare(index),
         }
     }
 
@@ -265,6 +276,12 @@ impl Lab {
         if let Some(at) = process.next_wake {
             self.push(at, Event::Wake(who));
         }
+    }
+
+    /// Lets a process act now.
+    pub fn nudge(&mut self, who: Who) {
+        self.process(who).next_wake = None;
+        self.push(self.now_micros, Event::Wake(who));
     }
 }
 

@@ -4,6 +4,7 @@
 //! loses its requests. This rule must hold: only the two cores decide who leads, so the same process would lead in a
 //! real cluster.
 
+mod bare;
 mod checks;
 pub mod client_go;
 mod controller;
@@ -14,6 +15,7 @@ mod process;
 mod replica;
 mod server;
 
+pub use bare::{Bare, released};
 pub use checks::Checks;
 pub use controller::Controller;
 pub use lab::{LEASE, Lab, config, nomination};

@@ -4,7 +4,7 @@
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, WireTime};
 
 use crate::client_go::{ClientGo, Stands, Step};
-use crate::lab::{Event, Lab};
+use crate::lab::Lab;
 use crate::news::{News, Who};
 use crate::process::Process;
 
@@ -44,16 +44,10 @@ impl Lab {
                 ..CandidateRecord::default()
             };
             self.server.store.put_candidate(candidate);
-            self.note(Who::Native(index), News::ClientGo("creates its candidate", None));
+            self.note(Who::Native(index), News::Does("creates its candidate", None));
             self.candidate_changed(CandidateKey::native(name));
         }
-        self.push(self.now_micros, Event::Wake(Who::Native(index)));
-    }
-
-    /// A process of client-go observes its candidate.
-    pub(crate) fn nudge(&mut self, index: usize) {
-        self.natives[index].process.next_wake = Some(self.now_micros);
-        self.push(self.now_micros, Event::Wake(Who::Native(index)));
+        self.nudge(Who::Native(index));
     }
 
     /// A process of client-go stops on SIGTERM.
@@ -86,7 +80,7 @@ impl Lab {
         let Some(record) = self.server.store.candidate(&key) else { return };
         if let Some(renew_time) = native.elector.renews_candidate(record, now) {
             self.server.store.edit_candidate(&key, |record| record.renew_time = Some(renew_time));
-            self.note(Who::Native(index), News::ClientGo("renews its candidate", None));
+            self.note(Who::Native(index), News::Does("renews its candidate", None));
             self.candidate_changed(key);
         }
     }
@@ -102,12 +96,9 @@ impl Lab {
             Step::Exit => (None, "exits"),
         };
         self.natives[index].process.crashed = does.ends_with("exits");
-        let lease_name = self.server.lease_name.clone();
-        let written = record.map(|record| Box::new(self.server.store.put_lease(&lease_name, record).clone()));
-        let is_written = written.is_some();
-        self.note(Who::Native(index), News::ClientGo(does, written));
-        if is_written {
-            self.lease_changed();
+        match record {
+            Some(record) => self.write_lease(Who::Native(index), does, record),
+            None => self.note(Who::Native(index), News::Does(does, None)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use hustings_core::election::Event as Report;
 use hustings_core::elector::{Leading, Note};
-use hustings_core::model::{LeaseRecord, Reply, Request};
+use hustings_core::model::{LeaseRecord, NodeRecord, PodRecord, Reply, Request};
 
 use crate::lab::Lab;
 use crate::process::Fate;
@@ -16,6 +16,8 @@ pub enum Who {
     Controller(usize),
     /// The process of client-go of this number.
     Native(usize),
+    /// The bare process of this number.
+    Bare(usize),
 }
 
 /// One event, with the true time in microseconds and its process.
@@ -52,22 +54,29 @@ pub enum News {
     Lost(Request),
     /// A proxy answers 404 to a request.
     Forged404(Request),
+    /// A controller reads the Pod of this name.
+    Pod(String, Option<Box<PodRecord>>),
+    /// A controller reads the Node of this name.
+    Node(String, Option<NodeRecord>),
     /// The server has executed a request.
     Answered {
         /// The request.
         request: Request,
         /// The server's reply.
         reply: Box<Reply>,
+        /// The event that a controller publishes if the request succeeds.
+        report: Option<Report>,
         /// Whether the reply is lost on its way back.
         is_lost: bool,
     },
-    /// A process of client-go does this, and may have written the Lease.
-    ClientGo(&'static str, Option<Box<LeaseRecord>>),
+    /// A process of client-go or a [`Bare`](crate::Bare) one does this, and may have written the Lease.
+    Does(&'static str, Option<Box<LeaseRecord>>),
 }
 
 impl News {
     pub(crate) fn answered(request: &Request, reply: &Reply, fate: Fate) -> Self {
-        Self::Answered { request: request.clone(), reply: Box::new(reply.clone()), is_lost: fate.answer_lost }
+        let reply = Box::new(reply.clone());
+        Self::Answered { request: request.clone(), reply, report: None, is_lost: fate.answer_lost }
     }
 }
 

@@ -77,9 +77,9 @@ impl Process {
 
     /// What its clocks show at this true time.
     pub const fn local(&self, true_micros: i64) -> Now {
-        let drift = true_micros * self.drift_per_million / 1_000_000;
-        let wall = WALL_START_MICROS + true_micros + drift + self.wall_offset_micros;
-        Now { moment: Moment::from_micros(self.offset_micros + true_micros + drift), wall: WireTime::from_micros(wall) }
+        let shown = true_micros.saturating_add(true_micros.saturating_mul(self.drift_per_million) / 1_000_000);
+        let wall = WALL_START_MICROS.saturating_add(shown).saturating_add(self.wall_offset_micros);
+        Now { moment: Moment::from_micros(self.offset_micros.saturating_add(shown)), wall: WireTime::from_micros(wall) }
     }
 
     /// The first true time at which the local clock shows `moment`.

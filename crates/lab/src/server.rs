@@ -1,7 +1,9 @@
 //! The server of a lab: the reference store, behind an admission policy, with or without the kind LeaseCandidate.
 
+use std::collections::BTreeMap;
+
 use hustings_core::model::{
-    CandidatePatch, LeaseRecord, Object, Outcome, ReferenceStore, Reply, Request, Set, WireTime,
+    CandidatePatch, LeaseRecord, NodeRecord, Object, Outcome, PodRecord, ReferenceStore, Reply, Request, Set, WireTime,
 };
 
 /// The part of every write that an admission policy reverts.
@@ -26,11 +28,22 @@ pub struct Server {
     pub strips: Option<Strips>,
     /// Whether the cluster lacks the kind LeaseCandidate.
     pub lacks_candidates: bool,
+    /// The Pods.
+    pub pods: BTreeMap<String, PodRecord>,
+    /// The Nodes.
+    pub nodes: BTreeMap<String, NodeRecord>,
 }
 
 impl Server {
     pub(crate) fn new(lease_name: &str) -> Self {
-        Self { lease_name: lease_name.to_owned(), store: ReferenceStore::new(), strips: None, lacks_candidates: false }
+        Self {
+            lease_name: lease_name.to_owned(),
+            store: ReferenceStore::new(),
+            strips: None,
+            lacks_candidates: false,
+            pods: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+        }
     }
 
     /// Executes a request of a process.

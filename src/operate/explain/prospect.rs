@@ -96,6 +96,9 @@ fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
     } else {
         sentences.extend(pings(&forecast, true));
         sentences.push(match &forecast.named {
+            Some(name) if forecast.named_after.is_zero() => {
+                format!("The controller would grant the Lease to {name} at once.")
+            }
             Some(name) => {
                 format!("Within {}, the controller would grant the Lease to {name}.", duration(forecast.named_after))
             }
@@ -231,10 +234,10 @@ fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -
         (None, _) => "the Pod is gone, and its processes may still run".to_owned(),
         (Some(_), Some(doubt)) => doubt.to_string(),
         (Some(_), None) if read.named_after < expiry => {
+            let is_at_once = read.named_after.is_zero();
+            let when = if is_at_once { "at once".to_owned() } else { format!("within {}", duration(read.named_after)) };
             return Some(format!(
-                "{begin} proves its death, so the Lease does not have to expire: the controller would grant it within \
-                 {}.",
-                duration(read.named_after)
+                "{begin} proves its death, so the Lease does not have to expire: the controller would grant it {when}."
             ));
         }
         (Some(_), None) => return None,

@@ -14,6 +14,7 @@ fn candidate(name: &str, version: &str, state: &str) -> ReadCandidate {
 
 fn held(transfer: &str) -> LeaseRecord {
     LeaseRecord {
+        uid: "l".to_owned(),
         resource_version: 9,
         holder: Some("a".to_owned()),
         session: SessionMark::read(Some("s/1/15")),

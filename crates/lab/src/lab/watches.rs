@@ -19,6 +19,11 @@ impl Lab {
         for index in 0..self.controllers.len() {
             self.show_lease(Who::Controller(index));
         }
+        for index in 0..self.bare.len() {
+            if self.lease().is_some_and(|lease| lease.holder.as_deref() == Some(&*self.bare[index].candidate.name)) {
+                self.nudge(Who::Bare(index));
+            }
+        }
     }
 
     /// Every watch of this candidate shows its current version.
@@ -31,7 +36,13 @@ impl Lab {
         }
         for index in 0..self.natives.len() {
             if candidate.kind == CandidateKind::Native && self.natives[index].process.name == *candidate.name {
-                self.nudge(index);
+                self.nudge(Who::Native(index));
+            }
+        }
+        for index in 0..self.bare.len() {
+            if candidate == self.bare[index].candidate {
+                self.bare[index].stands = self.server.store.candidate(candidate.clone()).is_some();
+                self.nudge(Who::Bare(index));
             }
         }
         for index in 0..self.controllers.len() {
@@ -62,7 +73,7 @@ impl Lab {
                 self.push(at, Event::Observe(index, observation));
             }
             // client-go polls.
-            Who::Native(_) => {}
+            Who::Native(_) | Who::Bare(_) => {}
             Who::Controller(index) => {
                 let source = election::Source::Watch;
                 let observation = match lease.filter(|lease| lease.enrolled) {

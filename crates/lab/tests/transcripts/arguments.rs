@@ -54,7 +54,7 @@ pub(super) fn process<'a>(lab: &'a mut Lab, case: &mut TestCase) -> &'a mut Proc
 pub(super) fn index(lab: &Lab, case: &mut TestCase) -> usize {
     match who(lab, case) {
         Who::Replica(index) => index,
-        Who::Controller(_) | Who::Native(_) => panic!("only an elector can do that"),
+        Who::Controller(_) | Who::Native(_) | Who::Bare(_) => panic!("only an elector can do that"),
     }
 }
 

@@ -48,7 +48,7 @@
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 
 use datadriven::TestCase;
-use hustings_core::election;
+use hustings_core::election::{self, Election};
 use hustings_core::elector::{Durations, ElectorMode, FailOpen, Observation, Source, Timing};
 use hustings_core::model::{CandidateRecord, CandidateState, Cause, Pod, RecordedStatus, SessionMark, Strategy};
 use hustings_lab::client_go::Stands;
@@ -206,7 +206,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
             let delay = (!is_off).then_some(delay);
             match who(lab, case) {
                 Who::Replica(index) => lab.set_watch(index, delay),
-                Who::Native(_) => panic!("client-go polls"),
+                Who::Native(_) | Who::Bare(_) => panic!("it has no watch"),
                 Who::Controller(index) => {
                     lab.controllers[index].process.watch_delay = delay;
                     lab.relist(index);
@@ -259,7 +259,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
                 lab.observe(index, Observation::Stop(reason));
             }
             Who::Native(index) => lab.stop_native(index),
-            Who::Controller(_) => panic!("a controller cannot do that"),
+            Who::Controller(_) | Who::Bare(_) => panic!("it cannot do that"),
         },
         "native" | "plain" => {
             let stands = if case.directive == "native" { Stands::Coordinated } else { Stands::Plain };
@@ -327,8 +327,8 @@ fn start_controller(lab: &mut Lab, case: &mut TestCase) {
     let name = text(case, "name").unwrap_or_else(|| "controller".to_owned());
     let settling = duration(case, "settling").unwrap_or_else(|| election::Config::default().settling);
     let is_standby = case.take_flag("standby").unwrap();
-    let mut controller =
-        Controller::new(&name, LEASE, election::Config { settling, ..Default::default() }, !is_standby);
+    let election = Election::new(election::Config { settling, ..Default::default() }, "default", LEASE);
+    let mut controller = Controller::new(&name, election, !is_standby);
     if let Some(delay) = duration(case, "delay") {
         controller.process.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
         controller.process.watch_delay = Some(delay);

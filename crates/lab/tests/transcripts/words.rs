@@ -26,8 +26,10 @@ pub(super) fn line(lab: &mut Lab, entry: &Entry, shows_routine: bool) -> Option<
         News::DropsWork => format!("{label} drops its work"),
         News::Sent(request) => format!("{label} sends {}", describe_request(*who, request)),
         News::Lost(request) => format!("{label}'s {} is lost", describe_request(*who, request)),
+        News::Pod(name, _) => format!("{label} read Pod {name}"),
+        News::Node(name, _) => format!("{label} read Node {name}"),
         News::Forged404(request) => format!("{label} {}: a proxy answers 404", describe_request(*who, request)),
-        News::Answered { request, reply, is_lost } => {
+        News::Answered { request, reply, is_lost, .. } => {
             if !shows_routine && !is_lost && is_routine(*who, request, reply) {
                 return None;
             }
@@ -35,14 +37,14 @@ pub(super) fn line(lab: &mut Lab, entry: &Entry, shows_routine: bool) -> Option<
             let reply = describe_reply(*who, request, reply);
             format!("{label} {}: {reply}{lost}", describe_request(*who, request))
         }
-        News::ClientGo("renews", Some(lease)) => {
+        News::Does("renews", Some(lease)) => {
             if !shows_routine {
                 return None;
             }
             format!("{label} renews: v{}", lease.resource_version)
         }
-        News::ClientGo(does, Some(lease)) => format!("{label} {does}: {}", describe(lease)),
-        News::ClientGo(does, None) => format!("{label} {does}"),
+        News::Does(does, Some(lease)) => format!("{label} {does}: {}", describe(lease)),
+        News::Does(does, None) => format!("{label} {does}"),
     };
     Some(format!("{} {text}", seconds(*at_micros)))
 }
