@@ -13,5 +13,4 @@ mod namesake;
 mod preference;
 mod rotation;
 mod time_range;
-mod user_agents;
 mod write_gate;

@@ -1,6 +1,5 @@
 //! The page `/ui` in a real browser: whether it shows what the API shows, and what it keeps out.
 
-mod address;
 mod browser;
 mod hostile;
 mod many;

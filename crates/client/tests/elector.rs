@@ -17,7 +17,6 @@ mod elector {
     mod owners;
     mod panics;
     mod permissions;
-    mod preference;
     mod reclaim;
     mod revoked;
     mod rights;
@@ -25,5 +24,4 @@ mod elector {
     mod stale_connections;
     mod time_range;
     mod timing;
-    mod work;
 }

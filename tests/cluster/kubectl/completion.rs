@@ -4,7 +4,7 @@ use super::{Programs, succeed};
 use crate::acts::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_completes_commands_flags_and_the_names_of_leases_and_candidates() {
+async fn kubectl_and_bash_complete_commands_flags_and_the_names_of_leases_and_candidates() {
     let scene = Scene::new("kubectl-completion", &[("web-0", "1.31.0")]).await;
     let programs = Programs::new(&scene).await;
     let script = succeed(&programs.kubectl(&scene, &["hustings", "completion", "kubectl"]).await);
@@ -23,12 +23,8 @@ async fn kubectl_completes_commands_flags_and_the_names_of_leases_and_candidates
     }
     let nowhere = ["__complete", "hustings", "status", "--context", "nowhere", "w"];
     assert_eq!(succeed(&programs.kubectl(&scene, &nowhere).await), ":4\n", "no cluster, no names");
-}
 
-#[tokio::test(flavor = "multi_thread")]
-async fn bash_completes_with_the_script_of_the_command() {
-    let scene = Scene::new("bash-completion", &[("web-0", "1.31.0")]).await;
-    let programs = Programs::new(&scene).await;
+    // bash with the script of the command.
     for (line, word, expected) in [
         ("hustings stat", "stat", "status"),
         ("hustings status w", "w", "web"),

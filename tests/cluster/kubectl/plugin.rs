@@ -13,12 +13,8 @@ async fn kubectl_finds_the_plugin_and_runs_its_commands_in_the_namespace_of_the_
     assert!(listed.lines().any(|line| line == "kubectl-hustings"), "{listed}");
     let status = succeed(&programs.kubectl(&scene, &["hustings", "status", "web"]).await);
     assert!(status.starts_with(&format!("Lease web in namespace {}: held\n", scene.world.namespace)), "{status}");
-}
 
-#[tokio::test(flavor = "multi_thread")]
-async fn help_and_errors_of_the_plugin_name_commands_of_kubectl() {
-    let scene = Scene::new("kubectl-plugin-help", &[]).await;
-    let programs = Programs::new(&scene).await;
+    // Help and errors name commands of kubectl.
     for (arguments, usage) in [
         (&["hustings", "--help"][..], "Usage: kubectl hustings [OPTIONS] <COMMAND>"),
         (&["hustings", "transfer", "--help"], "Usage: kubectl hustings transfer [OPTIONS] <LEASE>"),

@@ -21,6 +21,7 @@ use kube::Client;
 use tokio::{net::TcpListener, time::sleep};
 
 use super::stage::Election;
+use crate::installed::installed;
 use crate::replica::{assert_one_at_a_time, install, token, until};
 
 /// A hanging request must leave time for the next.
@@ -30,8 +31,7 @@ const LATE: Duration = Duration::from_secs(9);
 
 #[tokio::test]
 async fn lost_answers_end_no_term_and_late_requests_revive_none() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     let election = Election::new(&plane, "faults").await;
     let client = plane.client_for_service_account(&election.namespace, "web").await.unwrap();
     let (address, fate) = proxy(client).await;

@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 
 use hustings_controlplane::{ControlPlane, shared};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
 
 use super::support::{Wrapper, shell, worker};
 use crate::http::ask;
@@ -38,29 +36,6 @@ async fn holder_and_standby_report_liveness_readiness_and_the_leader() {
     one.process.stop().await.unwrap();
     two.says("begins", 0).await;
     assert_eq!(ask(two_admin, "GET", "/isleader").await.code, 200, "{}", two.log());
-}
-
-#[tokio::test]
-async fn command_queries_its_range_and_a_kept_lease_keeps_the_end_of_the_range() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("range").await.unwrap();
-    let (one, one_admin) = start(&plane, &namespace, "one", &["--keep-on-stop"], worker(&[])).await;
-    one.says("begins", 0).await;
-    let (two, two_admin) = start(&plane, &namespace, "two", &[], worker(&[])).await;
-    let at = async |admin, instant: Timestamp| ask(admin, "GET", &format!("/range?instant={instant}")).await.json();
-
-    let now = Timestamp::now();
-    assert_eq!(at(two_admin, now).await, json!({"contains": false, "range": null}));
-    let own = at(one_admin, now).await;
-    let start: Timestamp = own["range"]["start"].as_str().unwrap().parse().unwrap();
-    assert!(own["contains"] == true && start <= now, "{own}");
-    assert_eq!(at(one_admin, start - SignedDuration::from_secs(1)).await["contains"], false, "{own}");
-    two.process.kill().unwrap();
-
-    one.process.stop().await.unwrap();
-    let held = lease(&plane, &namespace, "work").await;
-    assert_eq!(held["spec"]["holderIdentity"], "one", "{held}\n{}", one.log());
-    assert_ne!(held["metadata"]["annotations"]["hustings.io/session"], "open", "{held}");
 }
 
 #[tokio::test]

@@ -31,24 +31,6 @@ async fn when_the_wrapper_is_killed_every_process_of_the_command_dies() {
 }
 
 #[tokio::test]
-async fn process_whose_first_thread_has_ended_is_killed_with_the_others() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("first-thread").await.unwrap();
-    // The system call ends the thread that makes it.
-    let python = "import ctypes, os, threading, time; threading.Thread(target=time.sleep, args=(1000,)).start(); \
-                  ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)";
-    let script = format!("setsid python3 -c \"{python}\" & echo child $!; wait");
-    let one = Wrapper::start(&plane, &namespace, "one", &[], shell(&script));
-    let child = async || one.log().lines().find_map(|line| line.strip_prefix("child ")?.parse::<u32>().ok());
-    let child = until("it has started a process", || one.log(), child).await;
-    let threads = || fs::read_dir(format!("/proc/{child}/task")).map_or(0, Iterator::count);
-    let first_ended = async || (!lives(child) && threads() == 2).then_some(());
-    until("its first thread ends", || one.log(), first_ended).await;
-    one.process.kill().unwrap();
-    until("the other one ends", || one.log(), async || (threads() == 0).then_some(())).await;
-}
-
-#[tokio::test]
 async fn when_the_guardian_is_gone_too_the_command_dies_with_the_wrapper() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("both-killed").await.unwrap();

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, PATIENCE, Process};
 use serde_json::Value;
@@ -161,6 +160,3 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Events<S> {
         None
     }
 }
-
-/// Long enough for a scheduler, and shorter than any wait under test.
-pub(crate) const INSTANT: Duration = Duration::from_millis(500);

@@ -61,15 +61,6 @@ async fn range_continues_after_its_end_only_with_fail_open() {
     assert_eq!((open.is_leader().await, closed.is_leader().await), (503, 503));
 }
 
-#[tokio::test]
-async fn without_an_election_every_instant_is_its_own() {
-    let plane = shared().await.unwrap();
-    let one = Sidecar::start(&plane, "default", "alone", &["--leader-elect=false"]).await;
-    one.leads().await;
-    let always = json!({"contains": true, "range": {"start": null, "end": null, "failingOpen": false}});
-    assert_eq!(at(&one, Timestamp::UNIX_EPOCH).await, always);
-}
-
 /// The answer for an instant.
 async fn at(sidecar: &Sidecar, instant: Timestamp) -> Value {
     sidecar.get(&format!("/range?instant={instant}")).await.json()

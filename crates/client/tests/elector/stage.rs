@@ -120,10 +120,6 @@ impl Stage {
         Ok(self.leases().patch(LEASE, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
-    pub(crate) async fn edit_candidate(&self, name: &str, patch: &Value) -> Result<ReadCandidate> {
-        Ok(self.candidates().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
-    }
-
     /// Waits until the Lease satisfies `like`.
     pub(crate) async fn lease_where(&self, what: &str, like: impl Fn(&ReadLease) -> bool) -> Result<ReadLease> {
         eventually(what, || async { self.lease().await.ok().filter(&like) }).await
@@ -157,12 +153,6 @@ pub(crate) async fn leads(leadership: &Leadership) -> Result<hustings_client::Te
         format!("{} does not lead within {PATIENCE:?}, {holder} does", leadership.identity())
     })?;
     term.with_context(|| format!("{} has ended", leadership.identity()))
-}
-
-/// Waits until this elector no longer leads.
-pub(crate) async fn leads_no_more(leadership: &Leadership) -> Result<()> {
-    let what = format!("{} leads no more", leadership.identity());
-    eventually(&what, || async { (!leadership.is_leader()).then_some(()) }).await
 }
 
 /// Returns the output of the future. Fails after [`PATIENCE`].

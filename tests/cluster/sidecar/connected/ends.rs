@@ -3,11 +3,11 @@
 use std::process::{Command, Stdio};
 
 use hustings_controlplane::shared;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::super::beside::{self, Events, Sidecar, ask};
-use super::{LONG, TERM, start};
+use super::{LONG, start};
 use crate::installed::installed;
 use crate::replica::{candidate_account, lease, token, until};
 
@@ -78,41 +78,6 @@ async fn released(sidecar: &Sidecar, cause: &str) {
     until(&format!("{count:?} among its metrics"), || sidecar.log(), counted).await;
 }
 
-#[tokio::test]
-async fn a_second_client_is_refused_until_the_first_is_gone() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("second").await.unwrap();
-    let one = start(&plane, &namespace, "one").await;
-    assert_eq!(one.get("/leader").await.body, r#"{"error":"no client has connected to /term yet"}"#);
-    let mut first = one.events("/term").await;
-    first.named("leading").await;
-    let refused = one.get("/term").await;
-    assert_eq!(
-        (refused.code, refused.body.as_str()),
-        (
-            409,
-            "{\"error\":\"another client is connected to /term: a sidecar stands for one process, so close that connection \
-             first\"}"
-        )
-    );
-    assert_eq!(one.standing().await["isLeader"], true);
-    assert_eq!(ask(one.listen, "HEAD", "/term").await.code, 405);
-    let mut stream = TcpStream::connect(one.listen).await.unwrap();
-    stream.write_all(b"GET /term HTTP/1.0\r\ncontent-length: 1\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.0 400 ") && answer.contains("has no body"), "{answer}");
-
-    // One that comes in the same instant is served.
-    drop(first);
-    let next = one.events("/term").await.named("leading").await;
-    assert_eq!(next.data["identity"], "one");
-
-    // Without the flag there is no such path.
-    let plain = Sidecar::start(&plane, &namespace, "plain", &["--direct", "--lease=other"]).await;
-    assert_eq!(plain.get("/term").await.code, 404);
-}
-
 /// What the client sends after its request hides the end of the connection from the server until it writes.
 #[tokio::test]
 async fn a_dead_client_that_has_sent_too_much_is_noticed_by_the_heartbeats() {
@@ -157,28 +122,6 @@ async fn behind_a_proxy_the_death_of_either_ends_the_term() {
             second.named("leading").await;
         }
     }
-}
-
-#[tokio::test]
-async fn a_lost_term_is_reported_and_the_next_needs_another_connection() {
-    let plane = shared().await.unwrap();
-    let (link, kubeconfig) = plane.link().unwrap();
-    let namespace = plane.create_namespace("lost").await.unwrap();
-    let flags =
-        ["--while-connected", "--direct", "--lease-duration=20s", "--renew-deadline=4s", "--retry-period=300ms"];
-    let one = Sidecar::run(&plane, &namespace, "one", beside::command(&kubeconfig, &namespace, "one", &flags)).await;
-    let mut first = one.events("/term").await;
-    first.named("leading").await;
-    link.hold();
-    for event in &TERM[1..] {
-        let event_here = first.next().await.unwrap();
-        assert_eq!((&event_here.name.as_str(), &event_here.data["validForSeconds"]), (event, &0.0.into()));
-    }
-    link.release();
-    // It does not stand again for this client.
-    assert_eq!(one.get("/term").await.code, 409);
-    drop(first);
-    one.events("/term").await.named("leading").await;
 }
 
 /// Under the controller a replica is a candidate while its client is connected, and hands over to a better one.

@@ -47,18 +47,3 @@ async fn a_client_that_ignores_stopping_lets_the_lease_expire_and_keeps_its_side
     drop(events);
     stubborn.events("/term").await.named("leading").await;
 }
-
-#[tokio::test]
-async fn a_stopping_sidecar_whose_client_does_not_close_lets_the_lease_expire() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("in-vain").await.unwrap();
-    let one = Sidecar::start(&plane, &namespace, "one", &SHORT).await;
-    let mut events = one.events("/term").await;
-    events.named("leading").await;
-    assert_eq!(one.process.stop().await.unwrap().code(), Some(0), "{}", one.log());
-    assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "one");
-    for name in &TERM[1..] {
-        assert_eq!(&events.next().await.unwrap().name, name);
-    }
-    assert!(events.next().await.is_none(), "the stream ends with the sidecar");
-}
