@@ -234,7 +234,7 @@ async fn holders(store: &Kubernetes, namespace: &str, bulk: Bulk, progress: &wat
         let Some(record) = records.get(&name).cloned() else { continue };
         writes.push(
             async move {
-                let write = Request::write_lease(&name, write(purpose, &record, bulk.lease_seconds()), &record);
+                let write = Request::write_lease(&name, write(purpose, &record, bulk.lease_seconds()));
                 if let Err(error) = store.send(namespace, &write).await {
                     eprintln!("  {} of {name} failed: {error}", purpose.as_str());
                 }

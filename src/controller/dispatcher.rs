@@ -18,7 +18,7 @@ use futures::future::OptionFuture;
 use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, Action, Election, NODE_LEASES, Observation, Report, Source};
-use hustings_core::model::{CandidateKind, Moment, Now, Observed};
+use hustings_core::model::{CandidateKind, Moment, Now, Request};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -249,7 +249,7 @@ impl Dispatcher {
             (decision.actions, decision.deadline)
         } else if is_unknown(election) && !self.scopes.is_refused(key.namespace()) {
             // Without this read, a standby would keep every Lease that was ever deleted.
-            (vec![Action::ReadLease], now.moment)
+            (vec![Request::read_lease(&**key.name()).into()], now.moment)
         } else {
             self.queue.finish(&key);
             return;
@@ -263,12 +263,13 @@ impl Dispatcher {
             let pause = pause_until(deadline, now.moment, self.parts.config.requeue);
             self.schedule(&key, pause);
         } else {
-            let current = self.elections.get(&key).and_then(|election| election.lease()).map(Observed::record).cloned();
+            let lease = self.elections.get(&key).and_then(|election| election.lease());
+            let uid = lease.map(|observed| observed.record().uid.clone()).unwrap_or_default();
             let executor = self.parts.executor.clone();
             let task_key = key.clone();
             let task = self
                 .in_flight
-                .spawn(async move { (task_key.clone(), executor.carry_out(task_key, actions, current).await) });
+                .spawn(async move { (task_key.clone(), executor.carry_out(task_key, actions, uid).await) });
             self.tasks.insert(task.id(), key);
         }
     }

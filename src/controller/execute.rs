@@ -12,7 +12,7 @@ use futures::stream;
 use hustings_client::clock::Clock;
 use hustings_client::store::{Answer, CandidatePatch, Failure, Kubernetes, Object, Request, Store as _, reply_of};
 use hustings_core::election::{Action, Event, Observation, Target};
-use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
+use hustings_core::model::{LeaseWrite, Moment, Purpose, Set};
 use kube::Client;
 use tokio::sync::Notify;
 
@@ -78,45 +78,31 @@ impl Executor {
         Arc::clone(&self.forbidden)
     }
 
-    /// Carries out the actions of one decision about the Lease `key`, and returns their outcomes. The decision is based
-    /// on the version `current`.
-    pub(super) async fn carry_out(
-        self,
-        key: LeaseKey,
-        actions: Vec<Action>,
-        current: Option<LeaseRecord>,
-    ) -> Vec<Observation> {
+    /// Carries out the actions of one decision about the Lease `key`, and returns their outcomes. `uid` is that of the
+    /// Lease, or empty.
+    pub(super) async fn carry_out(self, key: LeaseKey, actions: Vec<Action>, uid: String) -> Vec<Observation> {
         let executor = &self;
         let key = &key;
-        let current = current.as_ref();
+        let uid = uid.as_str();
         let outcome = |(place, action)| async move {
-            match action {
-                Action::WriteLease { write, event } => {
-                    return (place, Some(executor.write_lease(key, current, write, event.as_ref()).await));
-                }
+            let observation = match action {
+                Action::Send { request, event } => Some(executor.exchange(key, &request, event.as_ref()).await),
                 Action::Event(event) => {
-                    let uid = current.map(|record| record.uid.as_str()).unwrap_or_default();
                     executor.publisher.publish(key, uid, &event);
-                    return (place, None);
+                    None
                 }
                 Action::ReadPod { pod } => {
                     let read = executor.evidence.pod(key, &pod).await;
-                    return (place, Some(executor.evidence_of(key, &pod, read)));
+                    Some(executor.evidence_of(key, &pod, read))
                 }
                 Action::ReadNode { node } => {
                     let read = executor.evidence.node(key, &node).await;
-                    return (place, Some(executor.evidence_of(key, &node, read)));
+                    Some(executor.evidence_of(key, &node, read))
                 }
-                // `Plan` lists the statuses separately, with their previous versions.
-                Action::PatchStatus { .. } => return (place, None),
-                Action::ReadLease
-                | Action::ReadCandidate { .. }
-                | Action::CreateLease
-                | Action::Ping { .. }
-                | Action::DeleteCandidate { .. } => {}
-            }
-            let Some(request) = action.request(key.name(), current, Default::default()) else { return (place, None) };
-            (place, Some(executor.exchange(key, &request).await))
+                // The dispatcher lists the statuses separately, with the times of their conditions.
+                Action::PatchStatus { .. } => None,
+            };
+            (place, observation)
         };
         // The requests run concurrently, so that one that hangs does not delay the others.
         let mut outcomes: Vec<_> = stream::iter(actions.into_iter().enumerate())
@@ -132,24 +118,16 @@ impl Executor {
     pub(super) async fn write_status(self, write: StatusWrite) -> Observation {
         let StatusWrite { key, candidate, uid, status, transitions } = write;
         let since = transitions.since(&status, self.clock.wall());
-        let patch = CandidatePatch::Status { status: Box::new(status), since };
-        let request = Request::patch_candidate(&candidate, &*uid, patch);
+        let request = Request::patch_status(&candidate, &*uid, status, since);
         let (sent, answer) = self.timed(&key, &request).await;
         self.outcome(&key, &request, sent, answer).await
     }
 
-    async fn write_lease(
-        &self,
-        key: &LeaseKey,
-        current: Option<&LeaseRecord>,
-        write: LeaseWrite,
-        event: Option<&Event>,
-    ) -> Observation {
-        // A decision to write always comes with the version that it is based on.
-        let Some(current) = current else { return Observation::Failed { target: Target::Lease } };
-        let request = Request::write_lease(&**key.name(), write, current);
-        let (sent, answer) = self.send(key, &request).await;
-        if let (Request::WriteLease { write, .. }, Ok(Some(Object::Lease(lease)))) = (&request, &answer) {
+    /// Sends a request when its namespace has a slot, and returns its outcome. Publishes `event` if the request writes
+    /// the Lease.
+    async fn exchange(&self, key: &LeaseKey, request: &Request, event: Option<&Event>) -> Observation {
+        let (sent, answer) = self.send(key, request).await;
+        if let (Request::WriteLease { write, .. }, Ok(Some(Object::Lease(lease)))) = (request, &answer) {
             tracing::info!(lease = %key, purpose = write.purpose.as_str(), holder = lease.holder,
                 preferred_holder = lease.preferred_holder, "wrote the Lease");
             self.report_native_fields();
@@ -165,7 +143,7 @@ impl Executor {
                 self.publisher.publish(key, &lease.uid, event);
             }
         }
-        self.outcome(key, &request, sent, answer).await
+        self.outcome(key, request, sent, answer).await
     }
 
     fn evidence_of(&self, key: &LeaseKey, object: &str, read: Result<Observation, Failure>) -> Observation {
@@ -182,12 +160,6 @@ impl Executor {
         }
     }
 
-    /// Sends a request when its namespace has a slot, and returns its outcome.
-    async fn exchange(&self, key: &LeaseKey, request: &Request) -> Observation {
-        let (sent, answer) = self.send(key, request).await;
-        self.outcome(key, request, sent, answer).await
-    }
-
     /// Returns the outcome of a request. After a conflict, that is the outcome of a live read.
     async fn outcome(&self, key: &LeaseKey, request: &Request, sent: Moment, answer: Answer) -> Observation {
         self.record(key, kind_of(request), request.object_name(), answer.as_ref().err());
@@ -199,7 +171,7 @@ impl Executor {
         match Observation::of_reply(request, reply_of(answer), sent) {
             Ok(observation) => observation,
             // A conflict, or a missing object. The server or a proxy may be wrong about the latter, so read it live.
-            Err(read) => Box::pin(self.exchange(key, &read)).await,
+            Err(read) => Box::pin(self.exchange(key, &read, None)).await,
         }
     }
 

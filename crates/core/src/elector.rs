@@ -30,7 +30,8 @@ mod writer;
 mod writes;
 
 pub use config::{
-    Config, Draw, Durations, ElectorMode, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Timing, TimingWarning,
+    CandidateConfig, Config, Draw, Durations, ElectorMode, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Timing,
+    TimingWarning,
 };
 pub use cooldown::Cooldown;
 pub use messages::{
@@ -48,7 +49,7 @@ use range::OwnRange;
 use reader::Reader;
 use writer::Writer;
 
-use crate::model::{Moment, Nomination, Now, Observed, WireTime};
+use crate::model::{Moment, Now, Observed, WireTime};
 
 /// How many notes may wait for the next decision. Further notes are dropped.
 const MOST_NOTES: usize = 32;
@@ -77,10 +78,7 @@ pub struct Elector {
 impl Elector {
     /// An elector that knows nothing yet.
     pub fn new(config: Config, now: Now) -> Self {
-        let candidate = match config.mode {
-            ElectorMode::Coordinated => Some(Candidate::new(config.lease_name.clone(), now.moment)),
-            ElectorMode::Direct => None,
-        };
+        let candidate = config.nomination().map(|nomination| Candidate::new(nomination, now.moment));
         Self {
             lease: LeaseHistory::default(),
             candidate,
@@ -95,14 +93,6 @@ impl Elector {
             last_attempt: 0,
             notes: Vec::new(),
             config,
-        }
-    }
-
-    /// Makes the elector repair its candidate when another client changes it. The caller must send requests with the same
-    /// nomination.
-    pub fn declare(&mut self, nomination: &Nomination) {
-        if let Some(candidate) = &mut self.candidate {
-            candidate.declare(nomination.clone());
         }
     }
 

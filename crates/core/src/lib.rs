@@ -37,7 +37,7 @@
 //! use hustings_core::elector::{
 //!     Action, Config, Draw, Elector, FailOpen, ElectorMode, Observation, Outcome, Source, Timing,
 //! };
-//! use hustings_core::model::{LeaseRecord, Moment, Now, SessionMark, Strategy, WireTime};
+//! use hustings_core::model::{LeaseRecord, Moment, Now, Request, SessionMark, WireTime};
 //!
 //! let at = |micros| Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) };
 //! let config = Config {
@@ -45,8 +45,6 @@
 //!     lease_name: "web".to_owned(),
 //!     session: "17ff".to_owned(),
 //!     mode: ElectorMode::Direct,
-//!     strategy: Strategy::OldestEmulationVersion,
-//!     fallback: false,
 //!     timing: Timing::default(),
 //!     fail_open: FailOpen::Off,
 //!     keeps_on_stop: false,
@@ -58,7 +56,9 @@
 //! elector.observe(at(10), Observation::Lease { record: released.clone(), source: Source::Watch });
 //! let decision = elector.decide(at(10), Draw(0));
 //! assert!(decision.leading.is_none());
-//! let [Action::WriteLease { attempt, write }] = &decision.actions[..] else { panic!("no claim") };
+//! let [Action::Send { attempt, request: Request::WriteLease { write, .. } }] = &decision.actions[..] else {
+//!     panic!("no claim")
+//! };
 //!
 //! // The driver sends the write. The server stores it as version 8 and returns it.
 //! let stored = write.applied_to(&released, 8);

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use hustings_lab::{Checks, Fate, Lab, News, Replica, WorkStops, config};
+use hustings_lab::{Checks, Fate, Lab, News, Replica, WorkStops, config, coordinated};
 
 use observations::{durations, observations};
 use schedule::{Edit, Schedule, Step, schedules};
@@ -121,7 +121,7 @@ impl Run {
         let place = if self.mistake == Some(Mistake::ReclaimsWithoutLock) { 0 } else { index };
         let session = format!("s{}", self.sessions);
         let session = if schedule.has_places { format!("pod-{place}.web.4026.{session}") } else { session };
-        let config = config(NAMES[index], &session, schedule.mode, Timing::new(durations).unwrap());
+        let config = config(NAMES[index], &session, schedule.mode.clone(), Timing::new(durations).unwrap());
         let (offset, drift, wall) = schedule.clocks[index];
         let now = self.lab.now_micros;
         let mut replica = Replica::new(config, now).with_clock(offset, drift, wall, now);
@@ -309,7 +309,7 @@ proptest! {
         for _ in 0..110 {
             let until = run.lab.now_micros + 1_000_000;
             run.pass_until(until);
-            if schedule.mode == ElectorMode::Coordinated && schedule.has_controller {
+            if schedule.mode != ElectorMode::Direct && schedule.has_controller {
                 run.controller.grant(&mut run.lab, NAMES[1]);
             }
         }
@@ -321,7 +321,7 @@ proptest! {
 
     #[test]
     fn no_observation_panics_or_keeps_an_elector_from_resting(
-        mode in prop_oneof![Just(ElectorMode::Direct), Just(ElectorMode::Coordinated)],
+        mode in prop_oneof![Just(ElectorMode::Direct), Just(coordinated())],
         start in any::<i64>(),
         durations in durations(),
         observations in proptest::collection::vec((0..20_000_000_i64, any::<i64>(), any::<u32>(), observations()), 1..60),

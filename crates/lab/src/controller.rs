@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use hustings_core::election::{Action, Decision, Election, Event as Report, Observation, Source};
-use hustings_core::model::{CandidateKey, CandidatePatch, CandidateRecord, Moment, Observed, Reply, Request};
+use hustings_core::model::{CandidateKey, CandidateRecord, Moment, Reply, Request};
 
 use crate::lab::{Event, Lab};
 use crate::news::{News, Who};
@@ -115,18 +115,21 @@ impl Lab {
         controller.decision = Some(decision);
         self.wake_at(Who::Controller(index), Some(deadline));
         for action in actions {
-            let controller = &self.controllers[index];
-            let current = controller.election.lease().map(Observed::record);
-            match (action.request(&self.server.lease_name, current, [now.wall; 3]), action) {
-                (None, Action::Event(report)) => self.note(Who::Controller(index), News::Report(report)),
-                (None, action) => self.read_evidence(index, &action),
-                (Some(request), action) => {
-                    let is_status =
-                        matches!(request, Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. });
-                    let report = if let Action::WriteLease { event, .. } = action { event } else { None };
-                    self.send(index, PendingRequest { request, sent: now.moment, report, is_awaited: !is_status });
+            let (request, report, is_awaited) = match action {
+                Action::Send { request, event } => (request, event, true),
+                Action::PatchStatus { candidate, uid, status } => {
+                    (Request::patch_status(candidate, &*uid, status, [now.wall; 3]), None, false)
                 }
-            }
+                Action::Event(report) => {
+                    self.note(Who::Controller(index), News::Report(report));
+                    continue;
+                }
+                evidence => {
+                    self.read_evidence(index, &evidence);
+                    continue;
+                }
+            };
+            self.send(index, PendingRequest { request, sent: now.moment, report, is_awaited });
         }
     }
 

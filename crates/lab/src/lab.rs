@@ -5,10 +5,8 @@ mod watches;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::elector::{Action, Config, ElectorMode, FailOpen, Observation, Timing};
-use hustings_core::model::{
-    CandidateRecord, Cause, LeaseRecord, Moment, Nomination, Reply, Request, Strategy, WireTime,
-};
+use hustings_core::elector::{AttemptId, CandidateConfig, Config, ElectorMode, FailOpen, Observation, Timing};
+use hustings_core::model::{CandidateRecord, Cause, LeaseRecord, Moment, Reply, Request, Strategy, WireTime};
 use hustings_core::{election, elector};
 
 use crate::bare::Bare;
@@ -32,7 +30,7 @@ pub(crate) enum Event {
     /// A controller observes.
     Inform(usize, election::Observation),
     /// A request of an elector reaches the server.
-    Execute(usize, Action, Request, Fate),
+    Execute(usize, AttemptId, Request, Fate),
     /// A request of a controller reaches the server.
     Carry(usize, Box<PendingRequest>, Fate),
     /// A controller gets an answer.
@@ -125,8 +123,6 @@ impl Lab {
 
     /// Makes the first decision of an elector, and lets its watches show the current state.
     fn begin(&mut self, index: usize) {
-        let Replica { elector, nomination, .. } = &mut self.replicas[index];
-        elector.declare(nomination);
         self.push(self.now_micros, Event::Wake(Who::Replica(index)));
         self.show_lease(Who::Replica(index));
         self.show_own_candidate(index);
@@ -233,7 +229,7 @@ impl Lab {
 
     fn happen(&mut self, event: Event) {
         let who = match event {
-            Event::Execute(index, action, request, fate) => return self.execute(index, &action, &request, fate),
+            Event::Execute(index, attempt, request, fate) => return self.execute(index, attempt, &request, fate),
             Event::Carry(index, pending, fate) => return self.carry(index, pending, fate),
             Event::Kill(index) => return self.end(index),
             Event::Wake(who) => who,
@@ -285,6 +281,23 @@ impl Lab {
     }
 }
 
+/// A candidate of this version with this strategy.
+pub fn candidate(version: &str, strategy: Strategy) -> CandidateConfig {
+    CandidateConfig {
+        binary_version: version.to_owned(),
+        emulation_version: strategy.needs_emulation_version().then(|| version.to_owned()),
+        strategy: Some(strategy),
+        priority: None,
+        pod: None,
+        fallback: true,
+    }
+}
+
+/// The mode of an elector with a candidate of version 1.0 and the default strategy.
+pub fn coordinated() -> ElectorMode {
+    ElectorMode::Coordinated(Box::new(candidate("1.0", Strategy::default())))
+}
+
 /// The configuration of an elector: one that stands for [`LEASE`] in this way, and is as usual in everything else.
 pub fn config(name: &str, session: &str, mode: ElectorMode, timing: Timing) -> Config {
     Config {
@@ -292,26 +305,8 @@ pub fn config(name: &str, session: &str, mode: ElectorMode, timing: Timing) -> C
         lease_name: LEASE.to_owned(),
         session: session.to_owned(),
         mode,
-        strategy: Strategy::OldestEmulationVersion,
-        fallback: true,
         timing,
         fail_open: FailOpen::Off,
         keeps_on_stop: false,
-    }
-}
-
-/// What an elector with this configuration declares about itself.
-pub fn nomination(config: &Config, version: &str) -> Nomination {
-    let Config { identity, lease_name, session, strategy, timing, .. } = config;
-    Nomination {
-        name: identity.clone(),
-        lease_name: lease_name.clone(),
-        binary_version: version.to_owned(),
-        emulation_version: strategy.needs_emulation_version().then(|| version.to_owned()),
-        strategy: Some(strategy.as_str().to_owned()),
-        priority: None,
-        lease_duration_seconds: timing.lease_duration_seconds(),
-        session: session.clone(),
-        pod: None,
     }
 }

@@ -18,7 +18,7 @@ mod server;
 pub use bare::{Bare, released};
 pub use checks::Checks;
 pub use controller::Controller;
-pub use lab::{LEASE, Lab, config, nomination};
+pub use lab::{LEASE, Lab, candidate, config, coordinated};
 pub use native::Native;
 pub use news::{Entry, News, Who};
 pub use process::{Fate, Process, micros, seconds, wall_at};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{Action, Config, Decision, Draw, Elector, Leading, Observation, Range};
-use hustings_core::model::{Nomination, Purpose, Reply, Request};
+use hustings_core::elector::{Action, AttemptId, Config, Decision, Draw, Elector, Leading, Observation, Range};
+use hustings_core::model::{Purpose, Reply, Request};
 
-use crate::lab::{Event, Lab, nomination};
+use crate::lab::{Event, Lab};
 use crate::news::{News, Who};
 use crate::process::{Fate, Process, micros};
 
@@ -24,8 +24,6 @@ pub struct Replica {
     pub process: Process,
     /// The elector.
     pub elector: Elector,
-    /// What it declares about itself in its candidate.
-    pub nomination: Nomination,
     /// The server rejects its requests to hand over.
     pub may_not_ask: bool,
     /// A proxy answers 404 to its writes of objects that exist.
@@ -43,7 +41,6 @@ impl Replica {
     pub fn new(config: Config, now_micros: i64) -> Self {
         let process = Process::new(&config.identity);
         Self {
-            nomination: nomination(&config, "1.0"),
             elector: Elector::new(config, process.local(now_micros)),
             process,
             may_not_ask: false,
@@ -120,32 +117,30 @@ impl Lab {
                 }
             }
             Action::AbortWork => self.note(who, News::DropsWork),
-            action => {
+            Action::Send { attempt, request } => {
                 let fate = self.draw_fate(who);
-                let Replica { elector, nomination, .. } = &self.replicas[index];
-                let Some(request) = action.request(elector.config(), Some(nomination), None) else { return };
                 if fate != Fate::AT_ONCE {
                     self.note_request(who, || News::Sent(request.clone()));
                 }
-                self.push(self.now_micros + micros(fate.there), Event::Execute(index, action, request, fate));
+                self.push(self.now_micros + micros(fate.there), Event::Execute(index, attempt, request, fate));
             }
         }
     }
 
     /// A request of an elector reaches the server, or is lost on its way.
-    pub(crate) fn execute(&mut self, index: usize, action: &Action, request: &Request, fate: Fate) {
+    pub(crate) fn execute(&mut self, index: usize, attempt: AttemptId, request: &Request, fate: Fate) {
         let who = Who::Replica(index);
         let replica = &self.replicas[index];
         if !fate.executed {
             self.note_request(who, || News::Lost(request.clone()));
-            return self.reply(index, action, Reply::Unknown, fate);
+            return self.reply((index, attempt, request), Reply::Unknown, fate);
         }
-        if replica.gets_404 && is_write_of_existing(action) {
+        if replica.gets_404 && is_write_of_existing(request) {
             self.note_request(who, || News::Forged404(request.clone()));
-            return self.reply(index, action, Reply::Missing, fate);
+            return self.reply((index, attempt, request), Reply::Missing, fate);
         }
         let is_refused = replica.may_not_ask
-            && matches!(action, Action::WriteLease { write, .. } if write.purpose == Purpose::Prefer);
+            && matches!(request, Request::WriteLease { write, .. } if write.purpose == Purpose::Prefer);
         let wall = self.wall();
         let reply = if is_refused {
             Reply::Refused
@@ -154,18 +149,18 @@ impl Lab {
             self.server.execute(request, wall)
         };
         self.note_request(who, || News::answered(request, &reply, fate));
-        self.reply(index, action, if fate.answer_lost { Reply::Unknown } else { reply.clone() }, fate);
+        let answer = if fate.answer_lost { Reply::Unknown } else { reply.clone() };
+        self.reply((index, attempt, request), answer, fate);
         self.show_effect(request, &reply);
     }
 
-    fn reply(&mut self, index: usize, action: &Action, reply: Reply, fate: Fate) {
-        if let Some(observation) = action.observation(reply) {
-            self.push(self.now_micros + micros(fate.back), Event::Observe(index, observation));
-        }
+    fn reply(&mut self, (index, attempt, request): (usize, AttemptId, &Request), reply: Reply, fate: Fate) {
+        let observation = Observation::of_reply(attempt, request, reply);
+        self.push(self.now_micros + micros(fate.back), Event::Observe(index, observation));
     }
 }
 
 /// Whether a proxy that does not know the object may answer 404.
-const fn is_write_of_existing(action: &Action) -> bool {
-    matches!(action, Action::WriteLease { .. } | Action::RenewCandidate { .. } | Action::DeleteCandidate { .. })
+const fn is_write_of_existing(request: &Request) -> bool {
+    matches!(request, Request::WriteLease { .. } | Request::PatchCandidate { .. } | Request::DeleteCandidate { .. })
 }

@@ -68,7 +68,7 @@ impl Server {
                         };
                     }
                 }
-                self.store.execute(&Request::WriteLease { name: name.clone(), write, current: None }, wall)
+                self.store.execute(&Request::WriteLease { name: name.clone(), write }, wall)
             }
             Request::PatchCandidate { candidate, uid, patch } if self.strips.is_some() => {
                 let former = self.store.candidate(candidate).and_then(|candidate| candidate.renew_time);

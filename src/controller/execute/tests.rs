@@ -9,7 +9,7 @@ use http::{Method, Response};
 use hustings_client::clock::SystemClock;
 use hustings_client::testing::TokioClock;
 use hustings_core::election::Source;
-use hustings_core::model::{CandidateKey, Condition, RecordedStatus, Truth, WireTime};
+use hustings_core::model::{CandidateKey, Condition, LeaseRecord, RecordedStatus, Truth, WireTime};
 use hustings_core::ranking::Criterion;
 use kube::Client;
 use kube::client::Body;
@@ -20,26 +20,26 @@ use crate::controller::status::Transitions;
 use crate::serve::metrics::FailureLabels;
 
 /// The arguments of `carry_out`.
-type Call = (LeaseKey, Vec<Action>, Option<LeaseRecord>);
+type Call = (LeaseKey, Vec<Action>, String);
 
 /// Withdraws the request to hand over.
 fn withdraw() -> Call {
     let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
     let write = LeaseWrite { preferred_holder: Set::Remove, ..LeaseWrite::new(Purpose::Prefer, &current) };
-    (LeaseKey::new("n", "l"), vec![Action::WriteLease { write, event: None }], Some(current))
+    (LeaseKey::new("n", "l"), vec![Request::write_lease("l", write).into()], String::new())
 }
 
 /// Pings of `count` candidates of one Lease.
 fn pings(namespace: &str, count: usize) -> Call {
     let ping = |number| {
-        let name: Arc<str> = format!("c{number}").into();
-        Action::Ping { candidate: CandidateKey::hustings(&name), uid: name, ping_time: WireTime::default() }
+        let name = format!("c{number}");
+        Request::patch_candidate(&*name, &name, CandidatePatch::Ping(WireTime::default())).into()
     };
-    (LeaseKey::new(namespace, "l"), (0..count).map(ping).collect(), None)
+    (LeaseKey::new(namespace, "l"), (0..count).map(ping).collect(), String::new())
 }
 
-fn spawn(executor: &Executor, (key, actions, current): Call) {
-    tokio::spawn(executor.clone().carry_out(key, actions, current));
+fn spawn(executor: &Executor, (key, actions, uid): Call) {
+    tokio::spawn(executor.clone().carry_out(key, actions, uid));
 }
 
 /// An executor, and the number of requests that its server has received. The server answers a request if `answers`
@@ -103,8 +103,8 @@ async fn a_request_without_a_slot_in_time_fails_and_is_not_sent() {
     }
     tokio::time::sleep(Duration::from_millis(2)).await;
     let sent = received.load(Ordering::SeqCst);
-    let (key, actions, current) = pings("n", 1);
-    let carried_out = executor.clone().carry_out(key, actions, current);
+    let (key, actions, uid) = pings("n", 1);
+    let carried_out = executor.clone().carry_out(key, actions, uid);
     let outcomes = tokio::time::timeout(2 * SLOT_TIMEOUT, carried_out).await.unwrap();
     assert!(matches!(&outcomes[..], [Observation::Failed { .. }]), "{outcomes:?}");
     let (_, answer) = executor.send(&LeaseKey::new("n", "l"), &Request::read_lease("l")).await;
@@ -124,8 +124,8 @@ async fn a_request_that_hangs_delays_no_other_request_of_its_lease() {
 async fn a_denied_request_asks_for_a_check_of_the_permissions() {
     let (executor, _) = executor(|_| true);
     let forbidden = executor.forbidden();
-    let (key, actions, current) = pings("n", 1);
-    executor.carry_out(key, actions, current).await;
+    let (key, actions, uid) = pings("n", 1);
+    executor.carry_out(key, actions, uid).await;
     assert!(futures::FutureExt::now_or_never(forbidden.notified()).is_some());
 }
 
@@ -154,11 +154,12 @@ async fn an_object_that_is_missing_in_a_write_is_read_live() {
         async move { Ok::<_, Infallible>(response) }
     });
     let executor = executor_over(Client::new(service, "n"));
-    let (candidate, uid): (_, Arc<str>) = (CandidateKey::hustings("c"), "u".into());
-    let (key, mut actions, current) = withdraw();
-    actions.insert(0, Action::Ping { candidate: candidate.clone(), uid: uid.clone(), ping_time: WireTime::default() });
-    actions.insert(0, Action::DeleteCandidate { candidate, uid, resource_version: 7 });
-    let observations = executor.clone().carry_out(key, actions, current).await;
+    let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
+    let (key, mut actions, of_lease) = withdraw();
+    let ping = Request::patch_candidate(&candidate, &uid, CandidatePatch::Ping(WireTime::default()));
+    actions.insert(0, ping.into());
+    actions.insert(0, Request::DeleteCandidate { candidate, uid, resource_version: Some(7) }.into());
+    let observations = executor.clone().carry_out(key, actions, of_lease).await;
     assert!(futures::FutureExt::now_or_never(executor.forbidden().notified()).is_none(), "nothing was denied");
     let [deleted, pinged, written] = &observations[..] else { panic!("{observations:?}") };
     for observation in [deleted, pinged] {
@@ -227,12 +228,12 @@ async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
     let (candidate, criterion) = (CandidateKey::hustings("a"), Some(Criterion::Priority));
     let preferred = Event::Preferred { holder: "b".into(), candidate, criterion, asked_by: None };
     let actions = vec![
-        Action::WriteLease { write, event: Some(preferred) },
+        Action::Send { request: Request::write_lease("l", write), event: Some(preferred) },
         Action::Event(Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 }),
     ];
-    let hold = Action::WriteLease { write: LeaseWrite::new(Purpose::Hold, &current), event: None };
+    let hold = Request::write_lease("l", LeaseWrite::new(Purpose::Hold, &current)).into();
     for actions in [actions, vec![hold]] {
-        executor.clone().carry_out(LeaseKey::new("n", "l"), actions, Some(current.clone())).await;
+        executor.clone().carry_out(LeaseKey::new("n", "l"), actions, current.uid.clone()).await;
     }
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::OnHold.label()).get(), 1);
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::Preferred.label()).get(), 1);
@@ -256,8 +257,8 @@ async fn a_write_of_the_lease_that_fails_is_neither_counted_as_a_result_nor_repo
     let write = LeaseWrite { preferred_holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &current) };
     let (candidate, criterion) = (CandidateKey::hustings("a"), Some(Criterion::Priority));
     let preferred = Event::Preferred { holder: "b".into(), candidate, criterion, asked_by: None };
-    let actions = vec![Action::WriteLease { write, event: Some(preferred) }];
-    executor.carry_out(LeaseKey::new("n", "l"), actions, Some(current)).await;
+    let actions = vec![Action::Send { request: Request::write_lease("l", write), event: Some(preferred) }];
+    executor.carry_out(LeaseKey::new("n", "l"), actions, current.uid).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(received.load(Ordering::SeqCst), 1, "no event is sent");
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::Preferred.label()).get(), 0);
@@ -267,9 +268,9 @@ async fn a_write_of_the_lease_that_fails_is_neither_counted_as_a_result_nor_repo
 #[tokio::test]
 async fn a_failed_request_is_counted_by_its_kind_and_error() {
     let (executor, _) = executor(|_| true);
-    let (key, actions, current) = pings("n", 3);
+    let (key, actions, uid) = pings("n", 3);
     let metrics = executor.metrics.clone();
-    executor.carry_out(key, actions, current).await;
+    executor.carry_out(key, actions, uid).await;
     let labels = FailureLabels::new(metrics::Request::Ping, metrics::Failure::Forbidden);
     assert_eq!(metrics.failures.get_or_create(&labels).get(), 3);
     assert_eq!(metrics.pings.get_or_create(&Kind::Hustings.label()).get(), 0, "no ping was sent");
@@ -278,8 +279,8 @@ async fn a_failed_request_is_counted_by_its_kind_and_error() {
 #[tokio::test]
 async fn each_ping_that_was_sent_is_counted() {
     let executor = executor_over(recording_server(|_| Duration::ZERO).0);
-    let (key, actions, current) = pings("n", 3);
-    executor.clone().carry_out(key, actions, current).await;
+    let (key, actions, uid) = pings("n", 3);
+    executor.clone().carry_out(key, actions, uid).await;
     assert_eq!(executor.metrics.pings.get_or_create(&Kind::Hustings.label()).get(), 3);
 }
 
@@ -287,7 +288,7 @@ async fn each_ping_that_was_sent_is_counted() {
 async fn each_read_of_evidence_has_an_outcome_and_its_failures_are_counted() {
     let (executor, _) = executor(|_| true);
     let actions = vec![Action::ReadPod { pod: "p".into() }, Action::ReadNode { node: "m".into() }];
-    let outcomes = executor.clone().carry_out(LeaseKey::new("n", "l"), actions, None).await;
+    let outcomes = executor.clone().carry_out(LeaseKey::new("n", "l"), actions, String::new()).await;
     let failed = |outcome: &Observation| matches!(outcome, Observation::Failed { target: Target::Evidence });
     assert!(outcomes.len() == 2 && outcomes.iter().all(failed), "{outcomes:?}");
     let labels = FailureLabels::new(metrics::Request::ReadEvidence, metrics::Failure::Forbidden);
@@ -303,8 +304,9 @@ async fn outcomes_come_in_the_order_of_their_actions_and_count_from_the_sending(
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
     let executor = Executor::new(store, client, Arc::clone(&clock), publisher, metrics);
     let began = clock.now();
-    let read = |name: &str| Action::ReadCandidate { candidate: CandidateKey::hustings(name) };
-    let observations = executor.carry_out(LeaseKey::new("n", "l"), vec![read("slow"), read("fast")], None).await;
+    let read = |name: &str| Request::ReadCandidate { candidate: CandidateKey::hustings(name) }.into();
+    let observations =
+        executor.carry_out(LeaseKey::new("n", "l"), vec![read("slow"), read("fast")], String::new()).await;
     let shown = observations.into_iter().map(|observation| match observation {
         Observation::Candidate { record, source: Source::Read { sent } } => (record.name, sent.since(began).as_secs()),
         other => panic!("{other:?}"),

@@ -41,6 +41,8 @@ impl SecondController {
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::model::Request;
+
     use super::*;
 
     #[test]
@@ -48,7 +50,7 @@ mod tests {
         let health = Health::new();
         let mut second = SecondController::new(&health);
         let reports = |second: &mut SecondController| {
-            let mut actions = vec![Action::ReadLease, Action::Event(Event::SecondController)];
+            let mut actions = vec![Request::read_lease("l").into(), Action::Event(Event::SecondController)];
             second.report(&LeaseKey::new("n", "l"), &mut actions);
             actions.len() - 1
         };

@@ -43,7 +43,7 @@ pub(super) async fn carry_out(
             reports.push(report);
             return Ok(());
         }
-        let patch = Patch::Merge(lease_patch(&write, &scene.lease.record));
+        let patch = Patch::Merge(lease_patch(&write));
         let sent = Instant::now();
         match within(leases.patch(lease, &PatchParams::default(), &patch)).await {
             Ok(written) => {

@@ -17,7 +17,7 @@ use crate::predict::forecast::{Forecast, HolderForecast, Objects, forecast};
 /// The write of an act.
 #[derive(Clone, Debug)]
 pub(super) struct ActPlan {
-    pub(super) write: LeaseWrite,
+    pub(super) write: Box<LeaseWrite>,
     /// What the controller would do after the write.
     pub(super) forecast: Forecast,
     /// The act as a sentence.
@@ -128,7 +128,7 @@ pub(super) fn plan(
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));
     }
-    Ok(ActPlan { write, forecast, sentence, until, replaces: replaced(record, act) })
+    Ok(ActPlan { write: Box::new(write), forecast, sentence, until, replaces: replaced(record, act) })
 }
 
 /// Describes the acts in force on a Lease. The command prints them if another administrator was faster.

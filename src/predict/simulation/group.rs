@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{Config, Durations, ElectorMode, Timing};
-use hustings_core::model::{CandidateRecord, LeaseActs, Nomination, RecordedStatus, Strategy};
+use hustings_core::elector::{CandidateConfig, Config, Durations, ElectorMode, Timing};
+use hustings_core::model::{CandidateRecord, LeaseActs, RecordedStatus, Strategy};
 use hustings_lab::{Lab, Replica, WorkStops};
 
 use super::{connect, run};
@@ -105,16 +105,17 @@ impl Group {
     /// Starts a further replica of this group. Returns its number in the lab.
     pub(crate) fn add(&self, lab: &mut Lab, spec: ReplicaSpec) -> usize {
         let ReplicaSpec { name, binary_version, emulation_version, priority, candidate } = spec;
-        let mode = if self.is_direct { ElectorMode::Direct } else { ElectorMode::Coordinated };
+        let strategy = Some(self.strategy.clone());
+        let declared =
+            CandidateConfig { binary_version, emulation_version, strategy, priority, pod: None, fallback: true };
+        let mode = if self.is_direct { ElectorMode::Direct } else { ElectorMode::Coordinated(Box::new(declared)) };
         let config = Config {
             lease_name: self.lease.clone(),
-            strategy: self.strategy.clone(),
             ..hustings_lab::config(&name, &format!("session-of-{name}"), mode, self.timing())
         };
         let mut replica = Replica::new(config, lab.now_micros);
         connect(&mut replica.process);
         replica.work_stops = WorkStops::After(self.shutdown);
-        replica.nomination = Nomination { binary_version, emulation_version, priority, ..replica.nomination };
         if let Some(candidate) = candidate {
             let record = lab.server.store.put_candidate(CandidateRecord {
                 uid: String::new(),

@@ -97,7 +97,7 @@ impl Life {
             _ if self.renewed.elapsed() > Duration::from_millis(500) => renew(&record),
             _ => return,
         };
-        let write = Request::write_lease(&self.lease, write, &record);
+        let write = Request::write_lease(&self.lease, write);
         if self.store.send(&self.namespace, &write).await.is_ok() {
             self.renewed = Instant::now();
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bolero::{TypeGenerator, check};
 use hustings_client::api::{ReadCandidate, ReadLease, lease_patch};
 use hustings_core::election::{Action, Config, Election, Observation, Source};
-use hustings_core::model::{CandidateKey, LeaseStage, LeaseWrite, Moment, Now, Purpose, Set, Strategy, WireTime};
+use hustings_core::model::{
+    CandidateKey, LeaseStage, LeaseWrite, Moment, Now, Purpose, Request, Set, Strategy, WireTime,
+};
 use hustings_core::ranking::Rank;
 use hustings_fuzz::{CANDIDATE_FIELDS, LEASE_FIELDS, Odd, object};
 use serde_json::Value;
@@ -41,7 +43,7 @@ fn a_lease_of_any_content_is_read_kept_short_and_written() {
         write.holder = Set::Remove;
         write.transitions = Set::To(record.transitions.saturating_add(1));
         write.renew_time = Set::To(WireTime::from_micros(0).later_than(record.renew_time));
-        let patch = lease_patch(&write, &record);
+        let patch = lease_patch(&write);
         assert_eq!(patch["metadata"]["resourceVersion"], record.resource_version.to_string());
         assert!(patch["spec"]["leaseTransitions"].as_i64().unwrap() <= i64::from(i32::MAX));
         assert_eq!(patch["spec"]["holderIdentity"], "", "never null");
@@ -110,7 +112,9 @@ fn no_observation_at_any_time_stops_an_election() {
             let decision = election.decide(now);
             assert!(decision.deadline <= moment.after(requeue));
             assert!(decision.actions.len() <= 16, "of four candidates: {:?}", decision.actions);
-            let writes = |action: &&Action| matches!(action, Action::WriteLease { .. } | Action::CreateLease);
+            let is_write =
+                |request: &Request| matches!(request, Request::WriteLease { .. } | Request::CreateLease { .. });
+            let writes = |action: &&Action| matches!(action, Action::Send { request, .. } if is_write(request));
             assert!(decision.actions.iter().filter(writes).count() <= 1, "{:?}", decision.actions);
             let _ = election.is_over(now);
         }

@@ -8,7 +8,9 @@
 use std::time::Duration;
 
 use hustings_core::elector::{Action, AttemptId, Durations, Leading, Observation, Outcome, Source};
-use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, Set};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, Request, Set};
+
+use crate::process::LEASE;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientGo {
@@ -83,11 +85,9 @@ impl ClientGo {
     fn next_request(&mut self, now: Now) -> Option<Action> {
         let known = self.known.as_ref().filter(|_| self.may_act);
         let attempt = AttemptId(self.last_attempt + 1);
-        let action = match known {
-            None => Action::ReadLease(attempt),
-            Some(record) if self.may_write(record, now.moment) => {
-                Action::WriteLease { attempt, write: Box::new(self.write(record, now)) }
-            }
+        let request = match known {
+            None => Request::read_lease(LEASE),
+            Some(record) if self.may_write(record, now.moment) => Request::write_lease(LEASE, self.write(record, now)),
             Some(_) => {
                 self.may_act = false;
                 self.next_try_at = now.moment.after(self.durations.retry_period);
@@ -96,7 +96,7 @@ impl ClientGo {
         };
         self.last_attempt = attempt.0;
         self.under_way = Some((attempt, now.moment.after(self.durations.request_timeout)));
-        Some(action)
+        Some(Action::Send { attempt, request })
     }
 
     fn is_under_way(&self, id: AttemptId) -> bool {

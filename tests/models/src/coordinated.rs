@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election;
-use hustings_core::elector::{Action, Durations, Observation};
+use hustings_core::elector::{Action, Durations, ElectorMode, Observation};
 use hustings_core::model::Reply;
 
 pub use controller::{ControllerRule, ControllerSeat};
@@ -88,8 +88,7 @@ impl State for Cluster {
         };
         for seat in &scenario.seats {
             let process = cluster.start(seat);
-            let nomination = cluster.store.nomination(cluster.replicas.len());
-            cluster.replicas.push(Arc::new(Replica::new(process, nomination)));
+            cluster.replicas.push(Arc::new(Replica::new(process)));
         }
         for seat in &scenario.controllers {
             let controller = Controller::start(seat, scenario.reads_pods, 0, &cluster.store);
@@ -146,7 +145,8 @@ impl Cluster {
             life if self.scenario.reads_pods => format!("{}.{CONTAINER}.{life}.s", seat.identity),
             life => format!("s{life}"),
         };
-        Process::start(seat, session, durations(), TICK_MICROS, self.ticks)
+        let mode = ElectorMode::Coordinated(Box::new(self.store.candidate_config(seat.identity)));
+        Process::start(&Seat { mode, ..seat.clone() }, session, durations(), TICK_MICROS, self.ticks)
     }
 
     fn replica(&mut self, who: usize) -> &mut Replica {
@@ -281,9 +281,11 @@ impl Cluster {
     fn execute_replica(&mut self, who: usize, index: usize) {
         let Some(Flight::Sent { action, at }) = self.replicas[who].process.flights.get(index).cloned() else { return };
         self.replica(who).process.flights.remove(index);
-        let observation = match self.replicas[who].request(&action) {
-            Some(request) => action.observation(self.reply(Some(who), request)),
-            None => (action == Action::StopWork).then_some(Observation::WorkStopped),
+        let observation = match (self.replicas[who].request(&action), &action) {
+            (Some(sent), Action::Send { attempt, request }) => {
+                Some(Observation::of_reply(*attempt, request, self.reply(Some(who), sent)))
+            }
+            _ => (action == Action::StopWork).then_some(Observation::WorkStopped),
         };
         match observation {
             Some(observation) if self.replicas[who].is_asleep => {
@@ -315,8 +317,7 @@ impl Cluster {
                 self.end(who);
                 let seat = self.scenario.seats[who].clone();
                 let successor = self.start(&seat);
-                let nomination = self.store.nomination(who);
-                let former = std::mem::replace(&mut self.replicas[who], Arc::new(Replica::new(successor, nomination)));
+                let former = std::mem::replace(&mut self.replicas[who], Arc::new(Replica::new(successor)));
                 self.strays.extend(former.requests());
             }
             Who::Controller(who) => {

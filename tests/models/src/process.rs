@@ -6,7 +6,7 @@ use std::time::Duration;
 use hustings_core::elector::{
     Action, Config, Draw, Durations, Elector, ElectorMode, FailOpen, Leading, Observation, Outcome, Source, Timing,
 };
-use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, Set, Strategy, WireTime};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, Request, SessionMark, Set, WireTime};
 
 use crate::canonical::{CanonicalHasher, FIRST_LOCAL_MICROS, FIRST_VERSION, FIRST_WALL_MICROS};
 use crate::client_go::ClientGo;
@@ -121,6 +121,12 @@ impl Shown {
 }
 
 impl Flight {
+    /// Whether it may still write the Lease.
+    pub(crate) const fn is_write_on_its_way(&self) -> bool {
+        let Self::Sent { action: Action::Send { request, .. }, .. } = self else { return false };
+        matches!(request, Request::WriteLease { .. } | Request::CreateLease { .. })
+    }
+
     pub(crate) const fn sent_at(&self) -> Moment {
         match self {
             Self::Sent { at, .. } | Self::Answered { at, .. } => *at,
@@ -181,14 +187,6 @@ impl Process {
         self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
     }
 
-    /// The configuration of its elector; client-go's has none.
-    pub(crate) fn config(&self) -> Option<&Config> {
-        match &self.machine {
-            StateMachine::Hustings(elector) => Some(elector.config()),
-            StateMachine::ClientGo(_) => None,
-        }
-    }
-
     pub(crate) fn writes_unconditionally(&self) -> bool {
         self.rule == Rule::WritesUnconditionally
     }
@@ -235,7 +233,7 @@ impl Process {
         self.publish(leading, now.moment);
         self.deadline = deadline;
         for action in actions {
-            if let Action::WriteLease { write, .. } = &action {
+            if let Action::Send { request: Request::WriteLease { write, .. }, .. } = &action {
                 self.remember(write);
             }
             self.flights.push(Flight::Sent { action, at: now.moment });
@@ -254,10 +252,8 @@ impl Process {
     pub(crate) fn drop_late_flights(&mut self, ticks: i64, timeout: Duration) {
         let now = self.now(ticks).moment;
         self.flights.retain(|flight| {
-            let is_write =
-                matches!(flight, Flight::Sent { action: Action::WriteLease { .. } | Action::CreateLease(_), .. });
             let is_work = matches!(flight, Flight::Sent { action: Action::StopWork, .. });
-            is_write || is_work || now < flight.sent_at().after(timeout)
+            flight.is_write_on_its_way() || is_work || now < flight.sent_at().after(timeout)
         });
     }
 
@@ -359,9 +355,7 @@ fn config(seat: &Seat, session: &str, durations: Durations) -> Config {
         identity: seat.identity.to_owned(),
         lease_name: LEASE.to_owned(),
         session: session.to_owned(),
-        mode: seat.mode,
-        strategy: Strategy::OldestEmulationVersion,
-        fallback: false,
+        mode: seat.mode.clone(),
         timing: Timing::new(durations).expect("valid durations"),
         fail_open: FailOpen::Off,
         keeps_on_stop: false,

@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hustings_core::elector::{Action, Observation, Source};
-use hustings_core::model::{Cause, LeaseRecord, LeaseWrite, ObjectName, ReferenceStore, SessionMark};
+use hustings_core::model::{Cause, LeaseRecord, LeaseWrite, ObjectName, ReferenceStore, Request, SessionMark};
 
 pub use steps::Step;
 
@@ -129,7 +129,7 @@ impl State for World {
             }
             Step::Execute(who, index) => {
                 let Flight::Sent { action, at } = self.process(who).flights.remove(index) else { return };
-                let is_read = matches!(action, Action::ReadLease(_));
+                let is_read = matches!(action, Action::Send { request: Request::ReadLease { .. }, .. });
                 match self.execute(who, &action) {
                     None => {}
                     Some(Observation::WorkStopped) => self.observe(who, Observation::WorkStopped),
@@ -228,7 +228,9 @@ impl World {
         let successor = self.start(&seat);
         let flights = std::mem::take(&mut self.process(who).flights);
         self.orphans.extend(flights.into_iter().filter_map(|flight| match flight {
-            Flight::Sent { action: Action::WriteLease { write, .. }, .. } => Some(*write),
+            Flight::Sent { action: Action::Send { request: Request::WriteLease { write, .. }, .. }, .. } => {
+                Some(*write)
+            }
             _ => None,
         }));
         self.processes[who] = Arc::new(successor);

@@ -97,8 +97,8 @@ pub fn empty_lease(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// Returns the merge patch for `write`, which changes the version `current` and is conditional on it.
-pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
+/// Returns the merge patch for `write`.
+pub fn lease_patch(write: &LeaseWrite) -> Value {
     let mut annotations = Map::new();
     set(&mut annotations, names::SESSION, &write.session, |mark| match mark {
         SessionMark::Absent => Value::Null,
@@ -131,7 +131,7 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
 
     let mut patch = Map::new();
     patch.insert("metadata".to_owned(), Value::Object(metadata));
-    let spec = spec_patch(write, current);
+    let spec = spec_patch(write);
     if !spec.is_empty() {
         patch.insert("spec".to_owned(), Value::Object(spec));
     }
@@ -160,7 +160,7 @@ fn session_mark(text: Option<&str>) -> SessionMark {
     }
 }
 
-fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
+fn spec_patch(write: &LeaseWrite) -> Map<String, Value> {
     let mut spec = Map::new();
     match &write.holder {
         Set::Keep => {}
@@ -172,15 +172,15 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
     set(&mut spec, "acquireTime", &write.acquire_time, |time| json!(MicroTime(*time)));
     set(&mut spec, "renewTime", &write.renew_time, |time| json!(MicroTime(*time)));
     set(&mut spec, "leaseTransitions", &write.transitions, |count| json!(int32(*count)));
-    copy_to_native(&mut spec, write, current);
+    copy_to_native(&mut spec, write);
     spec
 }
 
 /// Writes the native copies. A server with the feature gate on rejects a preferred holder without a strategy. It
 /// crashes when it elects for a Lease with a null holder. So this function never writes a copy to a Lease whose holder
 /// stays null. It never invents a strategy: without one, it does not copy the preferred holder.
-fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &LeaseRecord) {
-    let strategy = write.strategy.applied_to(current.strategy.as_ref());
+fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite) {
+    let strategy = write.strategy.applied_to(write.former_strategy.as_ref());
     set(spec, "strategy", &write.strategy, |strategy| json!(strategy));
     match (&write.preferred_holder, strategy) {
         (Set::To(holder), Some(strategy)) => {
@@ -195,8 +195,7 @@ fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &L
         }
     }
     let names_strategy = spec.get("strategy").is_some_and(Value::is_string);
-    if names_strategy && current.holder.is_none() && write.holder == Set::Keep {
-        // The current holder may be null on the server.
+    if names_strategy && write.was_empty && write.holder == Set::Keep {
         spec.insert("holderIdentity".to_owned(), json!(""));
     }
 }

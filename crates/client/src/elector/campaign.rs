@@ -128,9 +128,9 @@ impl Elector {
     }
 
     #[cfg(test)]
-    pub(crate) fn nomination(&self) -> Option<&hustings_core::model::Nomination> {
+    pub(crate) fn nomination(&self) -> Option<hustings_core::model::Nomination> {
         match &self.task {
-            ElectorTask::Campaign(driver) => driver.nomination.as_deref(),
+            ElectorTask::Campaign(driver) => driver.config.nomination(),
             ElectorTask::Off(_) => None,
         }
     }

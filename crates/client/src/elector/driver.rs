@@ -19,7 +19,7 @@ use futures::{FutureExt, StreamExt};
 use hustings_core::elector::{
     Action, Config, Decision, Draw, EditedField, Elector, Loss, Note, Observation, Source, Withheld,
 };
-use hustings_core::model::{LeaseRecord, Moment, Nomination, Now, Object, Observed, Purpose, Request};
+use hustings_core::model::{Moment, Now, Object, Purpose, Request};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
@@ -33,8 +33,6 @@ use crate::store::{Store, reply_of};
 /// Everything that the task needs.
 pub(crate) struct Driver {
     pub(crate) config: Config,
-    /// `None` in direct mode.
-    pub(crate) nomination: Option<Box<Nomination>>,
     /// Ignored in coordinated mode.
     pub(crate) key: Key,
     pub(crate) store: Arc<dyn Store>,
@@ -47,15 +45,12 @@ pub(crate) struct Driver {
 }
 
 /// Outstanding answers. The core sends few requests at a time, so there are few.
-type PendingAnswers = FuturesUnordered<BoxFuture<'static, Option<Observation>>>;
+type PendingAnswers = FuturesUnordered<BoxFuture<'static, Observation>>;
 
 impl Driver {
     /// Campaigns until the shutdown token is cancelled and the elector has given the Lease up.
     pub(crate) async fn drive(mut self) {
         let mut core = Elector::new(self.config.clone(), self.clock.both());
-        if let Some(nomination) = &self.nomination {
-            core.declare(nomination);
-        }
         // This precedes the first write, so that the write contains the key.
         core.observe(self.clock.both(), Observation::Key(self.key.current()));
         let mut watches = stream::select(self.watches(), self.key.changes().map(Observation::Key));
@@ -83,7 +78,7 @@ impl Driver {
                 Self::log(note);
             }
             for action in decision.actions {
-                pending.extend(self.perform(action, core.lease().map(Observed::record)));
+                pending.extend(self.perform(action));
             }
             if decision.finished {
                 tracing::info!("elector stopped");
@@ -103,7 +98,7 @@ impl Driver {
                     Observation::Stop(self.publisher.stop_cause())
                 }
                 () = self.publisher.resignation() => Observation::Resign,
-                Some(Some(observation)) = pending.next() => observation,
+                Some(observation) = pending.next() => observation,
                 Some(observation) = watches.next() => observation,
                 () = deadline => continue,
             };
@@ -128,8 +123,10 @@ impl Driver {
                 Some(record) => Observation::Lease { record, source },
                 None => Observation::LeaseMissing { source },
             });
-        let Some(nomination) = &self.nomination else { return lease.boxed() };
-        let candidate = self.store.watch_candidate(&self.asking.namespace, &nomination.name);
+        if self.config.candidate().is_none() {
+            return lease.boxed();
+        }
+        let candidate = self.store.watch_candidate(&self.asking.namespace, &self.config.identity);
         let candidate = candidate.map(move |candidate| match candidate {
             Some(record) => Observation::Candidate { record, source },
             None => Observation::CandidateMissing { source },
@@ -138,19 +135,15 @@ impl Driver {
     }
 
     /// Begins an action. The future returns its result as an observation.
-    fn perform(
-        &self,
-        action: Action,
-        current: Option<&LeaseRecord>,
-    ) -> Option<BoxFuture<'static, Option<Observation>>> {
-        match action {
-            Action::StopWork => {
-                return Some(self.publisher.stop_work().map(|()| Some(Observation::WorkStopped)).boxed());
+    fn perform(&self, action: Action) -> Option<BoxFuture<'static, Observation>> {
+        let (attempt, request) = match action {
+            Action::Send { attempt, request } => (attempt, request),
+            Action::StopWork => return Some(self.publisher.stop_work().map(|()| Observation::WorkStopped).boxed()),
+            Action::AbortWork => {
+                self.publisher.abort_work();
+                return None;
             }
-            Action::AbortWork => self.publisher.abort_work(),
-            _ => {}
-        }
-        let request = action.request(&self.config, self.nomination.as_deref(), current)?;
+        };
         let store = Arc::clone(&self.store);
         let asking = Arc::clone(&self.asking);
         let observers = self.observers.clone();
@@ -168,7 +161,7 @@ impl Driver {
                     }
                 }
                 asking.pause(sent, &answer).await;
-                action.observation(reply_of(answer))
+                Observation::of_reply(attempt, &request, reply_of(answer))
             }
             .boxed(),
         )

@@ -56,12 +56,12 @@ async fn a_candidate_in_memory_answers_pings_takes_up_grants_and_hands_over() ->
 async fn leases(store: &dyn Store, namespace: &str) -> Result<()> {
     let send = async |request: Request| lease_of(store.send(namespace, &request).await);
     let (read, create) = (|| Request::read_lease(LEASE), || Request::create_lease(LEASE));
-    let write_on = |write: &LeaseWrite, current| Request::write_lease(LEASE, write.clone(), current);
+    let write_on = |write: &LeaseWrite| Request::write_lease(LEASE, write.clone());
     let mut versions = store.watch_lease(namespace, LEASE);
     ensure!(sighted(&mut versions).await?.is_none(), "a watch begins with how it stands");
     ensure!(matches!(send(read()).await, Err(Failure::Missing)));
     let nothing = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
-    let answer = send(write_on(&LeaseWrite::new(Purpose::Renew, &nothing), &nothing)).await;
+    let answer = send(write_on(&LeaseWrite::new(Purpose::Renew, &nothing))).await;
     ensure!(matches!(answer, Err(Failure::Missing)), "a write never creates: {answer:?}");
 
     let created = send(create()).await?;
@@ -86,13 +86,13 @@ async fn leases(store: &dyn Store, namespace: &str) -> Result<()> {
         key: Set::To(-4),
         ..LeaseWrite::new(Purpose::Claim, &created)
     };
-    let written = send(write_on(&write, &created)).await?;
+    let written = send(write_on(&write)).await?;
     ensure!(written == write.applied_to(&created, written.resource_version), "{written:?}");
     ensure!(written.resource_version > resource_version);
-    let stale = send(write_on(&write, &created)).await;
+    let stale = send(write_on(&write)).await;
     ensure!(matches!(stale, Err(Failure::Conflict)), "{stale:?}");
     let nothing = LeaseWrite::new(Purpose::Enrol, &written);
-    let same = send(write_on(&nothing, &written)).await?;
+    let same = send(write_on(&nothing)).await?;
     ensure!(same == written, "a write of nothing makes no version: {same:?}");
 
     let release = LeaseWrite {
@@ -104,7 +104,7 @@ async fn leases(store: &dyn Store, namespace: &str) -> Result<()> {
         hold: Set::Remove,
         ..LeaseWrite::new(Purpose::Release, &written)
     };
-    let released = send(write_on(&release, &written)).await?;
+    let released = send(write_on(&release)).await?;
     ensure!(released.is_given_up() && released.token == Some(resource_version) && released.hold.is_none());
     ensure!(sighted_where(&mut versions, |lease| lease.as_ref() == Some(&released)).await?);
     let mut late = store.watch_lease(namespace, LEASE);

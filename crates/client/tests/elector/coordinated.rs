@@ -43,5 +43,5 @@ pub(super) async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
     write.renew_time = Set::To(SystemClock.wall());
     write.transitions = Set::To(current.transitions + 1);
     write.session = Set::To(SessionMark::Open);
-    Ok(stage.write_lease(LEASE, &write, &current).await?)
+    Ok(stage.write_lease(LEASE, &write).await?)
 }

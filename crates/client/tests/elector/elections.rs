@@ -61,7 +61,7 @@ async fn grant(stage: &Stage, number: usize) -> Result<()> {
         session: Set::To(SessionMark::Open),
         ..LeaseWrite::new(Purpose::Grant, &current)
     };
-    stage.write_lease(&lease(number), &write, &current).await?;
+    stage.write_lease(&lease(number), &write).await?;
     Ok(())
 }
 

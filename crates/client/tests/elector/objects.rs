@@ -38,19 +38,19 @@ async fn a_write_is_conditional_never_creates_and_keeps_unknown_fields() -> Resu
     let stage = Stage::new("objects-write").await?;
     let missing = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
     let write = LeaseWrite::new(Purpose::Enrol, &missing);
-    let answer = stage.write_lease(LEASE, &write, &missing).await;
+    let answer = stage.write_lease(LEASE, &write).await;
     assert!(matches!(answer, Err(Failure::Missing)), "{answer:?}");
 
     let created = stage.create_lease(LEASE).await?;
     stage.edit_lease(&json!({ "metadata": { "annotations": { "example.com/theirs": "kept" } } })).await?;
     let mut write = LeaseWrite::new(Purpose::Renew, &created);
     write.renew_time = Set::To(WireTime::from_micros(1_000_001));
-    let answer = stage.write_lease(LEASE, &write, &created).await;
+    let answer = stage.write_lease(LEASE, &write).await;
     assert!(matches!(answer, Err(Failure::Conflict)), "{answer:?}");
 
     let current = stage.lease().await?.record;
     write.resource_version = current.resource_version;
-    let written = stage.write_lease(LEASE, &write, &current).await?;
+    let written = stage.write_lease(LEASE, &write).await?;
     assert_eq!(written, write.applied_to(&current, written.resource_version));
     let annotations = stage.lease().await?.metadata.annotations.unwrap_or_default();
     assert_eq!(annotations.get("example.com/theirs").map(String::as_str), Some("kept"));
@@ -74,7 +74,7 @@ async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_
     write.key = Set::To(-4);
     write.reason = Set::To("a test".to_owned());
     let store = stage.store();
-    let answer = store.send(&stage.namespace, &Request::write_lease(LEASE, write.clone(), &current)).await;
+    let answer = store.send(&stage.namespace, &Request::write_lease(LEASE, write.clone())).await;
     let written = lease_of(answer)?;
     assert_eq!(written, write.applied_to(&current, written.resource_version));
     assert_eq!(stage.lease().await?.reason(), Some("a test"));
@@ -86,7 +86,7 @@ async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_
     emptied.strategy = Set::Remove;
     emptied.hold = Set::Remove;
     emptied.key = Set::Remove;
-    let answer = stage.write_lease(LEASE, &emptied, &written).await?;
+    let answer = stage.write_lease(LEASE, &emptied).await?;
     assert_eq!(answer, emptied.applied_to(&written, answer.resource_version));
     Ok(())
 }
@@ -96,9 +96,8 @@ async fn a_server_with_the_gate_on_keeps_the_native_copies_but_never_with_a_null
     let plane = ControlPlane::builder().native_election(NativeElection::On).start().await?;
     let store = Kubernetes::new(lease_client(plane.config())?, Arc::new(SystemClock), Duration::from_secs(10));
     let created = lease_of(store.send("default", &Request::create_lease(LEASE)).await)?;
-    let write_lease = async |write: LeaseWrite, current: &LeaseRecord| {
-        lease_of(store.send("default", &Request::write_lease(LEASE, write, current)).await)
-    };
+    let write_lease =
+        async |write: LeaseWrite| lease_of(store.send("default", &Request::write_lease(LEASE, write)).await);
     // Another client has set the holder to null.
     let leases = Api::<ReadLease>::namespaced(plane.admin(), "default");
     let null = Patch::Merge(json!({ "spec": { "holderIdentity": null } }));
@@ -107,23 +106,23 @@ async fn a_server_with_the_gate_on_keeps_the_native_copies_but_never_with_a_null
 
     let mut write = LeaseWrite::new(Purpose::Hold, &current);
     write.strategy = Set::To("example.com/Mine".to_owned());
-    let held = write_lease(write, &current).await?;
+    let held = write_lease(write).await?;
     assert_eq!(store.keeps_native_fields(), Some(true));
     let native = Api::<Lease>::namespaced(plane.admin(), "default").get(LEASE).await?.spec.unwrap_or_default();
     assert_eq!(native.holder_identity.as_deref(), Some(""), "beside a null the server would end itself");
 
     let mut write = LeaseWrite::new(Purpose::Grant, &held);
     write.holder = Set::To("a".to_owned());
-    let granted = write_lease(write, &held).await?;
+    let granted = write_lease(write).await?;
     let mut write = LeaseWrite::new(Purpose::Prefer, &granted);
     write.preferred_holder = Set::To("b".to_owned());
-    let preferred = write_lease(write, &granted).await?;
+    let preferred = write_lease(write).await?;
     assert_eq!(leases.get(LEASE).await?.record.native.preferred_holder.as_deref(), Some("b"));
 
     let mut write = LeaseWrite::new(Purpose::Release, &preferred);
     write.holder = Set::Remove;
     write.preferred_holder = Set::Remove;
-    write_lease(write, &preferred).await?;
+    write_lease(write).await?;
     let released = leases.get(LEASE).await?;
     assert_eq!((released.record.holder, released.record.native.preferred_holder), (None, None));
     Ok(())

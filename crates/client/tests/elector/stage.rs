@@ -85,13 +85,8 @@ impl Stage {
         lease_of(self.store().send(&self.namespace, &Request::create_lease(name)).await)
     }
 
-    pub(crate) async fn write_lease(
-        &self,
-        name: &str,
-        write: &LeaseWrite,
-        current: &LeaseRecord,
-    ) -> Result<LeaseRecord, Failure> {
-        lease_of(self.store().send(&self.namespace, &Request::write_lease(name, write.clone(), current)).await)
+    pub(crate) async fn write_lease(&self, name: &str, write: &LeaseWrite) -> Result<LeaseRecord, Failure> {
+        lease_of(self.store().send(&self.namespace, &Request::write_lease(name, write.clone())).await)
     }
 
     pub(crate) async fn ping(&self, name: &str, uid: &str, time: WireTime) -> Result<(), Failure> {

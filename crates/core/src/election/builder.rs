@@ -1,7 +1,7 @@
 //! A decision under construction.
 
 use super::{Action, CandidateVerdict, Decision, LeaseVerdict, Timer};
-use crate::model::{CandidateKey, Moment, Now};
+use crate::model::{CandidateKey, Moment, Now, Request};
 
 /// The actions so far, and the timer that expires first.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ impl DecisionBuilder {
         Self { now, actions: Vec::new(), missed: Vec::new(), next: (latest, Timer::Requeue) }
     }
 
-    pub(super) fn act(&mut self, action: Action) {
-        self.actions.push(action);
+    pub(super) fn act(&mut self, action: impl Into<Action>) {
+        self.actions.push(action.into());
     }
 
     /// Requests another decision at `at`, for the reason `timer`. Ignores a moment that has passed: this decision
@@ -32,7 +32,8 @@ impl DecisionBuilder {
 
     /// Whether the decision writes or creates the Lease.
     pub(super) fn writes_lease(&self) -> bool {
-        self.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
+        let is_write = |request: &Request| matches!(request, Request::WriteLease { .. } | Request::CreateLease { .. });
+        self.actions.iter().any(|action| matches!(action, Action::Send { request, .. } if is_write(request)))
     }
 
     pub(super) fn finish(self, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{CandidateVerdict, Event, LeaseVerdict, Timer};
-use crate::model::{CandidateKey, LeaseWrite, Moment, RecordedStatus, WireTime};
+use crate::model::{CandidateKey, Moment, RecordedStatus, Request};
 
 /// One decision about a Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,35 +24,17 @@ pub struct Decision {
 
 /// An output of the election. The caller carries it out and reports the outcome as an
 /// [`Observation`](super::Observation).
-#[expect(clippy::large_enum_variant, reason = "a decision has few actions, and at most one of them writes the Lease")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Read the Lease live.
-    ReadLease,
-    /// Read the candidate live.
-    ReadCandidate {
-        /// Its kind and name.
-        candidate: CandidateKey,
-    },
-    /// Create the Lease as [`LeaseRecord::as_created`](crate::model::LeaseRecord::as_created) specifies.
-    CreateLease,
-    /// Write the Lease, conditional on the version in the write.
-    WriteLease {
-        /// The write.
-        write: LeaseWrite,
-        /// The event to publish after the write has succeeded.
+    /// Send this request to the store.
+    Send {
+        /// The request.
+        request: Request,
+        /// The event to publish after it has succeeded.
         event: Option<Event>,
     },
-    /// Set `spec.pingTime`, conditional only on the uid.
-    Ping {
-        /// Its kind and name.
-        candidate: CandidateKey,
-        /// `metadata.uid`.
-        uid: Arc<str>,
-        /// The new value.
-        ping_time: WireTime,
-    },
-    /// Replace `status`, conditional only on the uid.
+    /// Replace `status`, conditional only on the uid. The caller knows the times of its conditions
+    /// ([`CandidatePatch::Status`](crate::model::CandidatePatch::Status)).
     PatchStatus {
         /// Its kind and name.
         candidate: CandidateKey,
@@ -60,15 +42,6 @@ pub enum Action {
         uid: Arc<str>,
         /// The new status.
         status: RecordedStatus,
-    },
-    /// Delete the candidate, whose process no longer answers.
-    DeleteCandidate {
-        /// Its kind and name.
-        candidate: CandidateKey,
-        /// The uid on which the deletion is conditional.
-        uid: Arc<str>,
-        /// The version on which the deletion is conditional.
-        resource_version: u64,
     },
     /// Read the Pod of a silent holder live.
     ReadPod {
@@ -82,4 +55,10 @@ pub enum Action {
     },
     /// Publish an event.
     Event(Event),
+}
+
+impl From<Request> for Action {
+    fn from(request: Request) -> Self {
+        Self::Send { request, event: None }
+    }
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use super::backoff::Backoff;
 use super::damping::LossRecord;
 use super::ineffective::{IneffectiveWrites, Part};
-use super::{Action, Config, Source, Write};
+use super::{Config, Source, Write};
 use crate::model::{
-    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Exclusion, Inadmissible, Moment, Now,
-    WireTime,
+    Annotation, CandidateKey, CandidateKind, CandidatePatch, CandidateRecord, CandidateState, Exclusion, Inadmissible,
+    Moment, Now, Request, WireTime,
 };
 
 pub(super) use self::claim::Claim;
@@ -192,7 +192,7 @@ impl Member {
         self.response = Response::Answered;
     }
 
-    pub(super) fn ping(&mut self, now: Now, config: &Config) -> Action {
+    pub(super) fn ping(&mut self, now: Now, config: &Config) -> Request {
         let former = self.record.ping_time.max(self.record.renewed_at());
         // client-go answers again and again while its clock is behind the ping, so a native ping is as early as
         // possible.
@@ -203,22 +203,22 @@ impl Member {
         self.ping.send(ping_time, now.moment.after(config.window));
         self.last_ping_at = Some(now.moment);
         self.sent_pings = [Some(ping_time), self.sent_pings[0]];
-        Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time }
+        Request::patch_candidate(&self.key, &*self.uid, CandidatePatch::Ping(ping_time))
     }
 
     /// Withdraws a ping that client-go answers again and again.
-    pub(super) fn withdraw_ping(&mut self, now: Moment) -> Option<Action> {
+    pub(super) fn withdraw_ping(&mut self, now: Moment) -> Option<Request> {
         let ping_time = self.record.renew_time.filter(|_| self.answers_again && self.ping.is_idle())?;
         if self.rests_until(Write::Ping, now).is_some() {
             return None;
         }
         self.withdrawn = Some(ping_time);
         self.sent_pings = [Some(ping_time), self.sent_pings[0]];
-        Some(Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time })
+        Some(Request::patch_candidate(&self.key, &*self.uid, CandidatePatch::Ping(ping_time)))
     }
 
     /// Settles a ping whose window has ended: reads the candidate live once, then declares it Unresponsive.
-    pub(super) fn settle_ping(&mut self, now: Now) -> Option<Action> {
+    pub(super) fn settle_ping(&mut self, now: Now) -> Option<Request> {
         self.ping.deadline().filter(|deadline| *deadline <= now.moment)?;
         match self.ping {
             Ping::Landed { wait: Wait::Unanswered, .. } => {
@@ -228,7 +228,7 @@ impl Member {
                 self.response = Response::Missed { since: self.response.missed_since().or(Some(now.wall)) };
             }
             Ping::Landed { .. } if self.backoff.until(now.moment).is_none() => {
-                return Some(Action::ReadCandidate { candidate: self.key.clone() });
+                return Some(Request::ReadCandidate { candidate: self.key.clone() });
             }
             Ping::Landed { .. } => {}
             Ping::Idle { .. } | Ping::Sent { .. } => self.ping = Ping::IDLE,

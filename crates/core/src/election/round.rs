@@ -9,7 +9,7 @@ use super::builder::DecisionBuilder;
 use super::eligibility::Conditions;
 use super::ineffective::Part;
 use super::{Action, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
-use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Presence};
+use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Presence, Request};
 
 impl Election {
     /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
@@ -113,7 +113,7 @@ impl Election {
 
     fn read_lease(&self, builder: &mut DecisionBuilder) {
         if may_go_on(self.backoff.until(builder.now.moment), builder) {
-            builder.act(Action::ReadLease);
+            builder.act(Request::read_lease(&*self.name));
         }
     }
 
@@ -122,14 +122,14 @@ impl Election {
         let parts = Part::of(&write, record);
         if self.may_write(Write::of(write.purpose), &parts, builder) {
             self.written = Some((write.clone(), parts));
-            builder.act(Action::WriteLease { write, event });
+            builder.act(Action::Send { request: Request::write_lease(&*self.name, write), event });
         }
     }
 
     fn create_lease(&mut self, builder: &mut DecisionBuilder) {
         if self.may_write(Write::Create, &[Part::lease()], builder) {
             self.written = None;
-            builder.act(Action::CreateLease);
+            builder.act(Request::create_lease(&*self.name));
         }
     }
 

@@ -13,6 +13,12 @@ pub(super) struct Attempt {
     pub(super) request: PlannedRequest,
     /// The version on which it was conditional.
     pub(super) resource_version: u64,
+    pub(super) term: AttemptedTerm,
+}
+
+/// The term that an attempt begins or extends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AttemptedTerm {
     /// The renew time. No other attempt has the same renew time.
     pub(super) renew_time: WireTime,
     /// The start of the time range, if a term begins with this attempt.
@@ -43,7 +49,7 @@ impl Attempts {
 
     /// The latest renew time of an attempt that may have succeeded.
     pub(super) fn latest_renew_time(&self) -> Option<WireTime> {
-        self.0.iter().map(|attempt| attempt.renew_time).max()
+        self.0.iter().map(|attempt| attempt.term.renew_time).max()
     }
 
     /// Returns the attempt that `record` proves to have succeeded. A newer version proves that attempts on older ones
@@ -53,7 +59,8 @@ impl Attempts {
             .0
             .iter()
             .find(|attempt| {
-                is_mine(record, identity, session, attempt.ordinal) && record.renew_time == Some(attempt.renew_time)
+                is_mine(record, identity, session, attempt.term.ordinal)
+                    && record.renew_time == Some(attempt.term.renew_time)
             })
             .cloned();
         self.0.retain(|attempt| attempt.resource_version >= record.resource_version);
@@ -91,9 +98,13 @@ pub(super) fn names_session(record: &LeaseRecord, identity: &str, session: &str)
 mod tests {
     use std::time::Duration;
 
-    use super::{Attempt, Attempts, PlannedRequest};
+    use super::{Attempt, AttemptedTerm, Attempts, PlannedRequest};
     use crate::elector::{Action, AttemptId, Config, Draw, Elector, ElectorMode, Observation, Outcome, Source};
-    use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, WireTime};
+    use crate::model::{LeaseRecord, Moment, Now, Request, SessionMark, Set, WireTime};
+
+    fn term(renew_time: WireTime) -> AttemptedTerm {
+        AttemptedTerm { renew_time, range_start: renew_time, ordinal: 1, number: 1, token: 1 }
+    }
 
     #[test]
     fn attempts_on_one_version_have_different_renew_times_even_if_the_wall_clock_is_stopped() {
@@ -101,14 +112,14 @@ mod tests {
             moment: Moment::from_micros(0).after(Duration::from_secs(seconds)),
             wall: WireTime::from_micros(1_000),
         };
-        let config = Config { mode: ElectorMode::Direct, fallback: false, ..Config::of("a") };
+        let config = Config { mode: ElectorMode::Direct, ..Config::of("a") };
         let mut elector = Elector::new(config, now(0));
         let record = LeaseRecord { resource_version: 7, session: SessionMark::Open, ..LeaseRecord::default() };
         elector.observe(now(0), Observation::Lease { record, source: Source::Watch });
         let mut renew_times = Vec::new();
         for seconds in [0, 3, 6, 9] {
             for action in elector.decide(now(seconds), Draw(0)).actions {
-                let Action::WriteLease { attempt, write } = action else { continue };
+                let Action::Send { attempt, request: Request::WriteLease { write, .. } } = action else { continue };
                 renew_times.push(write.renew_time);
                 elector.observe(now(seconds), Observation::LeaseWritten { attempt, outcome: Outcome::Unknown });
             }
@@ -121,15 +132,7 @@ mod tests {
     fn an_attempt_is_forgotten_when_a_newer_version_proves_that_it_never_succeeds() {
         let request = PlannedRequest { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
         let time = WireTime::from_micros;
-        let attempt = |version, renewed| Attempt {
-            request,
-            resource_version: version,
-            renew_time: time(renewed),
-            range_start: time(renewed),
-            ordinal: 1,
-            number: 1,
-            token: 1,
-        };
+        let attempt = |resource_version, renewed| Attempt { request, resource_version, term: term(time(renewed)) };
         let mut attempts = Attempts::default();
         attempts.push(attempt(7, 1_000));
         attempts.push(attempt(8, 900));
@@ -143,17 +146,8 @@ mod tests {
         let request = PlannedRequest { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
         let mut attempts = Attempts::default();
         for micros in 1..=9 {
-            let renewed = WireTime::from_micros(micros);
-            let (resource_version, renew_time, range_start) = (7, renewed, renewed);
-            attempts.push(Attempt {
-                request,
-                resource_version,
-                renew_time,
-                range_start,
-                ordinal: 1,
-                number: 1,
-                token: 1,
-            });
+            let term = term(WireTime::from_micros(micros));
+            attempts.push(Attempt { request, resource_version: 7, term });
         }
         for micros in 1..=9 {
             let record = LeaseRecord {

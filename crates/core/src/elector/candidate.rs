@@ -25,7 +25,8 @@ use task::{CandidateTask, KnownCandidate, PendingRequest, Renewal, doubted_since
 /// The elector's knowledge of its candidate, and the pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Candidate {
-    lease_name: String,
+    /// What this process declares.
+    own: Box<Nomination>,
     state: KnownCandidate,
     newest_version: u64,
     /// When the newest observation arrived.
@@ -62,17 +63,15 @@ pub(super) struct Candidate {
     must_read: bool,
     /// The candidate has to be deleted. The elector waits for that until this moment.
     delete_until: Option<Moment>,
-    /// What this process declares. `None` if it does not repair edits.
-    own: Option<Box<Nomination>>,
     edits: Edits,
     /// The candidate with this name stands for another Lease.
     namesake: Option<Namesake>,
 }
 
 impl Candidate {
-    pub(super) fn new(lease_name: String, now: Moment) -> Self {
+    pub(super) fn new(own: Nomination, now: Moment) -> Self {
         Self {
-            lease_name,
+            own: Box::new(own),
             state: KnownCandidate::Untried,
             newest_version: 0,
             newest_at: now,
@@ -93,15 +92,9 @@ impl Candidate {
             renewed_for: None,
             must_read: false,
             delete_until: None,
-            own: None,
             edits: Edits::default(),
             namesake: None,
         }
-    }
-
-    /// Makes the elector repair edits of what the nomination declares.
-    pub(super) fn declare(&mut self, nomination: Nomination) {
-        self.own = Some(Box::new(nomination));
     }
 
     /// Requests one renewal without a ping.
@@ -272,8 +265,7 @@ impl Candidate {
             CandidateTask::Renew(Renewal { repairs: true, .. }) => self.owner.may_be_named(),
             _ => self.owner.is_named_at(now.moment),
         };
-        let request = plan.request();
-        plan.act(task.action(request.id, now.wall, self.refreshed_uid.as_ref(), names_owner));
+        let request = plan.send(task.request(&self.own, now.wall, self.refreshed_uid.as_ref(), names_owner));
         self.must_read = false;
         if !is_poll {
             self.next_try_at = plan.retry_at();
@@ -327,9 +319,9 @@ impl Candidate {
             self.pending.take_if(|pending| matches!(pending.task, CandidateTask::Renew(_)));
         }
         self.missed_creations.observe_answer(true);
-        Namesake::observe(&mut self.namesake, &record, &self.lease_name, now);
-        if let Some(own) = self.own.as_deref().filter(|_| self.refreshed_uid.as_ref() == Some(&record.uid)) {
-            self.edits.observe(own, self.state.seen(), &record, self.owner.may_be_named());
+        Namesake::observe(&mut self.namesake, &record, &self.own.lease_name, now);
+        if self.refreshed_uid.as_ref() == Some(&record.uid) {
+            self.edits.observe(&self.own, self.state.seen(), &record, self.owner.may_be_named());
         }
         self.state = KnownCandidate::Seen(Box::new(record));
     }
@@ -371,7 +363,10 @@ impl Candidate {
 
     /// The other Lease for which the candidate with this name stands.
     pub(super) fn stands_elsewhere(&self) -> Option<&str> {
-        self.state.seen().map(|record| record.lease_name.as_str()).filter(|lease_name| *lease_name != self.lease_name)
+        self.state
+            .seen()
+            .map(|record| record.lease_name.as_str())
+            .filter(|lease_name| *lease_name != self.own.lease_name)
     }
 
     /// Ends the pending read that `source` answers, and returns when it was sent.

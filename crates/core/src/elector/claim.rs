@@ -54,11 +54,11 @@ impl Elector {
         let vacancy = Vacancy::of(&self.lease)?;
         let mut claim_at = match mode {
             // A hold that was set since the list shows a controller, which ends the fallback.
-            ElectorMode::Coordinated if !self.lease.view().is_own_creation() => self.fallback.claim_at(vacancy)?,
+            ElectorMode::Coordinated(_) if !self.lease.view().is_own_creation() => self.fallback.claim_at(vacancy)?,
             // In direct mode no controller grants the Lease or ends the pause. The elector ignores the end of the pause:
             // it must not depend on its own wall clock.
             ElectorMode::Direct if self.lease.view().record().is_some_and(LeaseRecord::is_paused) => return None,
-            ElectorMode::Coordinated | ElectorMode::Direct => vacancy.free_from,
+            ElectorMode::Coordinated(_) | ElectorMode::Direct => vacancy.free_from,
         };
         if self.lease.view().record().is_some_and(|record| self.has_kept_from_another(record)) {
             claim_at = claim_at.after(timing.lease_duration());

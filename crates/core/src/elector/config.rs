@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::model::LONGEST_LEASE_SECONDS;
-use crate::model::Strategy;
+use crate::model::{Nomination, Pod, Strategy};
 
 /// The configuration of one elector instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,10 +19,6 @@ pub struct Config {
     pub session: String,
     /// How this elector gets the right to lead.
     pub mode: ElectorMode,
-    /// The candidate's strategy. Ignored in direct mode.
-    pub strategy: Strategy,
-    /// Whether the candidates elect among themselves when no controller does. Ignored in direct mode.
-    pub fallback: bool,
     /// Durations and periods.
     pub timing: Timing,
     /// Whether the time range continues after its end while no other replica is known to have taken over.
@@ -45,12 +41,29 @@ pub enum FailOpen {
 }
 
 /// How an elector gets the right to lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ElectorMode {
     /// A controller elects among candidates: the elector keeps its candidate and takes up grants.
-    Coordinated,
+    Coordinated(Box<CandidateConfig>),
     /// There are no candidates: an elector claims the Lease when it finds it free.
     Direct,
+}
+
+/// What a coordinated elector declares about itself in its candidate, beside its identity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CandidateConfig {
+    /// `spec.binaryVersion`.
+    pub binary_version: String,
+    /// `spec.emulationVersion`.
+    pub emulation_version: Option<String>,
+    /// `spec.strategy`; `None` for the default strategy.
+    pub strategy: Option<Strategy>,
+    /// `spec.priority` with which the candidate is created.
+    pub priority: Option<i32>,
+    /// The owner.
+    pub pod: Option<Pod>,
+    /// Whether the candidates elect among themselves when no controller does.
+    pub fallback: bool,
 }
 
 /// The durations of an elector. A [`Timing`] holds valid ones.
@@ -285,6 +298,32 @@ impl fmt::Display for TimingWarning {
 
 impl std::error::Error for InvalidTiming {}
 
+impl Config {
+    /// What the elector declares about itself; `None` in direct mode.
+    pub fn candidate(&self) -> Option<&CandidateConfig> {
+        match &self.mode {
+            ElectorMode::Coordinated(candidate) => Some(candidate),
+            ElectorMode::Direct => None,
+        }
+    }
+
+    /// The candidate that the elector creates; `None` in direct mode.
+    pub fn nomination(&self) -> Option<Nomination> {
+        let CandidateConfig { binary_version, emulation_version, strategy, priority, pod, .. } = self.candidate()?;
+        Some(Nomination {
+            name: self.identity.clone(),
+            lease_name: self.lease_name.clone(),
+            binary_version: binary_version.clone(),
+            emulation_version: emulation_version.clone(),
+            strategy: strategy.as_ref().map(|strategy| strategy.as_str().to_owned()),
+            priority: *priority,
+            lease_duration_seconds: self.timing.lease_duration_seconds(),
+            session: self.session.clone(),
+            pod: pod.clone(),
+        })
+    }
+}
+
 #[cfg(test)]
 impl Config {
     /// The configuration of a coordinated elector of the Lease `l`, for tests.
@@ -293,9 +332,14 @@ impl Config {
             identity: identity.to_owned(),
             lease_name: "l".to_owned(),
             session: "s".to_owned(),
-            mode: ElectorMode::Coordinated,
-            strategy: Strategy::OldestEmulationVersion,
-            fallback: true,
+            mode: ElectorMode::Coordinated(Box::new(CandidateConfig {
+                binary_version: "1.0".to_owned(),
+                emulation_version: Some("1.0".to_owned()),
+                strategy: None,
+                priority: None,
+                pod: None,
+                fallback: true,
+            })),
             timing: Timing::default(),
             fail_open: FailOpen::Off,
             keeps_on_stop: false,

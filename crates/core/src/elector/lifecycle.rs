@@ -19,7 +19,7 @@
 //! Lease is given up. Only a term that expires or is lost ends while its work still runs.
 
 use super::Config;
-use super::attempts::Attempt;
+use super::attempts::{Attempt, AttemptedTerm};
 use super::cooldown::Cooldown;
 use super::messages::{Action, Leading, Loss, Note};
 use super::plan::Plan;
@@ -234,7 +234,7 @@ impl Lifecycle {
             (Phase::Standby, Some((_, valid_until))) if now >= valid_until => Some(Note::LandedTooLate),
             (Phase::Standby, Some((landed, _))) if self.is_stopping => {
                 let until = now.after(config.timing.lease_duration());
-                self.phase = Phase::GivingUp { ordinal: landed.ordinal, cause: Some(self.stop_cause), until };
+                self.phase = Phase::GivingUp { ordinal: landed.term.ordinal, cause: Some(self.stop_cause), until };
                 writer.allow_at(now);
                 None
             }
@@ -251,7 +251,7 @@ impl Lifecycle {
 
     /// Begins a term.
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) -> Note {
-        let Attempt { ordinal, number, token, .. } = *landed;
+        let AttemptedTerm { ordinal, number, token, .. } = landed.term;
         self.phase =
             Phase::Leading(HeldTerm { ordinal, number, token, valid_until, is_ending: false, restored_at: None });
         self.work = WorkState::Running;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::timers::Timer;
 pub use crate::model::Outcome;
-use crate::model::{CandidateRecord, Cause, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
+use crate::model::{CandidateRecord, Cause, Hold, Inadmissible, LeaseRecord, Moment, Request, WireTime};
 
 /// Identifies one request of one elector. The caller reports the result, or the lack of one, under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +25,7 @@ pub enum Observation {
         /// How it became known.
         source: Source,
     },
-    /// The outcome of [`Action::WriteLease`] or [`Action::CreateLease`].
+    /// The outcome of a creation or a write of the Lease.
     LeaseWritten {
         /// The request.
         attempt: AttemptId,
@@ -51,14 +51,14 @@ pub enum Observation {
         /// Its outcome.
         outcome: Outcome<CandidateRecord>,
     },
-    /// The candidates of this Lease, in answer to [`Action::ListCandidates`].
+    /// The candidates of this Lease, in answer to a list.
     Candidates {
         /// The request.
         attempt: AttemptId,
         /// Their content; `None` if the cluster does not know the kind LeaseCandidate.
         records: Option<Vec<CandidateRecord>>,
     },
-    /// [`Action::ReadLease`], [`Action::ReadCandidate`] or [`Action::ListCandidates`] got no usable answer.
+    /// A read or a list got no usable answer.
     ReadFailed(AttemptId),
     /// This elector's preference (direct mode only). The elector asks a holder with a lower preference to hand over.
     /// While it is `None`, the elector never asks.
@@ -87,61 +87,12 @@ pub enum Source {
 /// an answer at the request timeout, counted from the decision. It reports the result as an [`Observation`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Read the Lease live.
-    ReadLease(AttemptId),
-    /// Create the Lease empty: no holder, duration 15 s, no session, label `hustings.io/enrolled`.
-    CreateLease(AttemptId),
-    /// Patch the Lease.
-    WriteLease {
-        /// The request.
+    /// Send this request to the store.
+    Send {
+        /// The number under which the result is reported.
         attempt: AttemptId,
-        /// The new content, and the version on which the write is conditional.
-        write: Box<LeaseWrite>,
-    },
-    /// Read this elector's own candidate live.
-    ReadCandidate(AttemptId),
-    /// List the candidates of this Lease live.
-    ListCandidates(AttemptId),
-    /// Create the candidate, with this renew time.
-    CreateCandidate {
         /// The request.
-        attempt: AttemptId,
-        /// `spec.renewTime`.
-        renew_time: WireTime,
-        /// Whether it names its owner, if the owner is known.
-        names_owner: bool,
-    },
-    /// Patch the candidate's renew time: an answer to a ping, or an unsolicited sign of life.
-    RenewCandidate {
-        /// The request.
-        attempt: AttemptId,
-        /// The uid of the object. An object with another uid must not be written.
-        uid: String,
-        /// `spec.renewTime`.
-        renew_time: WireTime,
-        /// Whether versions, strategy and lease duration are written too, because this process did not create the
-        /// object, or another client has changed them. The priority is never written.
-        refresh: bool,
-        /// Whether a refresh names its owner, if the owner is known.
-        names_owner: bool,
-    },
-    /// Delete the candidate, or the one that has its name and stands for another Lease.
-    DeleteCandidate {
-        /// The request.
-        attempt: AttemptId,
-        /// The uid of the object.
-        uid: String,
-        /// The version, if only this one may be deleted.
-        resource_version: Option<u64>,
-    },
-    /// Ping the candidate that has this elector's name and stands for another Lease.
-    PingNamesake {
-        /// The request.
-        attempt: AttemptId,
-        /// The uid of the object.
-        uid: String,
-        /// `spec.pingTime`.
-        ping_time: WireTime,
+        request: Request,
     },
     /// Ask the work of the term to stop, and report when it has ended.
     StopWork,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::config::{Draw, Timing};
 use super::messages::{Action, AttemptId, Note};
 use super::timers::Timer;
-use crate::model::Moment;
+use crate::model::{Moment, Request};
 
 /// The maximum number of times that the retry period is doubled.
 const MOST_DOUBLINGS: u32 = 5;
@@ -45,17 +45,19 @@ impl Plan {
         self.actions.push(action);
     }
 
-    pub(super) fn note(&mut self, note: Note) {
-        self.notes.push(note);
+    /// Sends a request now under a new number, and awaits its answer.
+    pub(super) fn send(&mut self, request: Request) -> PlannedRequest {
+        self.last_attempt = self.last_attempt.saturating_add(1);
+        let attempt = AttemptId(self.last_attempt);
+        self.act(Action::Send { attempt, request });
+        let until = self.now.after(self.timing.request_timeout());
+        let planned = PlannedRequest { id: attempt, sent: self.now, until };
+        self.await_answer(&planned);
+        planned
     }
 
-    /// Numbers a request that is sent now, and awaits its answer.
-    pub(super) fn request(&mut self) -> PlannedRequest {
-        self.last_attempt = self.last_attempt.saturating_add(1);
-        let until = self.now.after(self.timing.request_timeout());
-        let request = PlannedRequest { id: AttemptId(self.last_attempt), sent: self.now, until };
-        self.await_answer(&request);
-        request
+    pub(super) fn note(&mut self, note: Note) {
+        self.notes.push(note);
     }
 
     /// Waits until a pending request is answered, or its outcome counts as unknown.

@@ -2,9 +2,9 @@
 //! is due.
 
 use super::Elector;
-use super::attempts::Attempt;
+use super::attempts::AttemptedTerm;
 use super::lifecycle::{HeldTerm, Phase};
-use super::messages::{Action, Note};
+use super::messages::Note;
 use super::plan::Plan;
 use super::timers::Timer;
 use super::writes::{Author, ask, preferred_other};
@@ -28,7 +28,7 @@ impl Elector {
         self.plan_candidate(now, plan);
         self.plan_fallback(now.moment, plan);
         self.plan_lease_write(now, plan);
-        self.reader.plan(self.writer.request().is_some(), plan);
+        self.reader.plan(&self.config.lease_name, self.writer.request().is_some(), plan);
     }
 
     fn plan_work(&mut self, now: Moment, plan: &mut Plan) {
@@ -70,51 +70,34 @@ impl Elector {
             // The successor's range starts at the renew time of this write, so this elector's range must end before it.
             self.close_range(now.wall);
         }
-        let request = plan.request();
-        let write = match (task, self.lease.view().record()) {
-            (WriteTask::Create, _) => None,
+        let (write, term) = match (task, self.lease.view().record()) {
+            (WriteTask::Create, _) => (None, None),
             (_, None) => return,
             (WriteTask::Begin(purpose), Some(record)) => {
                 let ordinal = self.writer.next_term();
                 let mut author = self.author(now.wall, record, ordinal);
                 author.renew_time = author.renew_time.max(self.range_floor(record));
                 let write = author.begin(purpose, record);
-                let attempt = Attempt {
-                    request,
-                    resource_version: record.resource_version,
-                    renew_time: author.renew_time,
-                    range_start: self.first_instant(record, author.renew_time),
-                    ordinal,
-                    number: write.applied_to(record, 0).transitions,
-                    token: record.next_token(),
-                };
-                self.writer.attempt(attempt);
-                Some(write)
+                let number = write.applied_to(record, 0).transitions;
+                let range_start = self.first_instant(record, author.renew_time);
+                let (renew_time, token) = (author.renew_time, record.next_token());
+                (Some(write), Some(AttemptedTerm { renew_time, range_start, ordinal, number, token }))
             }
             (WriteTask::Renew { ordinal, number, token }, Some(record)) => {
                 let author = self.author(now.wall, record, ordinal);
-                let write = author.renew(record);
-                let (resource_version, renew_time) = (record.resource_version, author.renew_time);
-                let range_start = renew_time;
-                let attempt = Attempt { request, resource_version, renew_time, range_start, ordinal, number, token };
-                self.writer.attempt(attempt);
-                Some(write)
+                let (renew_time, range_start) = (author.renew_time, author.renew_time);
+                (Some(author.renew(record)), Some(AttemptedTerm { renew_time, range_start, ordinal, number, token }))
             }
             (WriteTask::GiveUp { ordinal, cause }, Some(record)) => {
-                Some(Author { cause, ..self.author(now.wall, record, ordinal) }.give_up(record))
+                (Some(Author { cause, ..self.author(now.wall, record, ordinal) }.give_up(record)), None)
             }
             (WriteTask::Ask, Some(record)) => {
                 self.preference.observe_request(record, now.moment.after(self.config.timing.lease_duration()));
                 plan.note(Note::Asked { holder: record.holder.clone().unwrap_or_default() });
-                Some(ask(record, self.lease.view().history(), &self.config.identity))
+                (Some(ask(record, self.lease.view().history(), &self.config.identity)), None)
             }
         };
-        let write = write.map(Box::new);
-        self.writer.send(request, write.clone(), plan);
-        plan.act(match write {
-            None => Action::CreateLease(request.id),
-            Some(write) => Action::WriteLease { attempt: request.id, write },
-        });
+        self.writer.send(&self.config.lease_name, write, term, plan);
     }
 
     /// The write that the state calls for, whether or not it is time for one.

@@ -50,10 +50,10 @@ pub(super) struct OwnRange {
 impl OwnRange {
     /// The range of a term that begins, or is renewed, with a write that has succeeded.
     pub(super) fn extended(former: Option<Self>, landed: &Attempt, duration: Duration) -> Self {
-        let end = landed.renew_time.after(duration);
+        let end = landed.term.renew_time.after(duration);
         match former {
-            Some(former) if former.ordinal == landed.ordinal => Self { end: former.end.max(end), ..former },
-            _ => Self { ordinal: landed.ordinal, start: landed.range_start, end, is_closed: false },
+            Some(former) if former.ordinal == landed.term.ordinal => Self { end: former.end.max(end), ..former },
+            _ => Self { ordinal: landed.term.ordinal, start: landed.term.range_start, end, is_closed: false },
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The elector's live reads of the Lease: the pending read, whether another one is needed, and when it may follow.
 
-use super::messages::{Action, AttemptId, Source};
+use super::messages::{AttemptId, Source};
 use super::plan::{Plan, PlannedRequest};
 use super::timers::Timer;
-use crate::model::Moment;
+use crate::model::{Moment, Request};
 
 /// The live reads of one Lease by one elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,16 +92,14 @@ impl Reader {
     }
 
     /// Plans the read that is needed. A pending write delays the read, because the answer to the write shows more.
-    pub(super) fn plan(&mut self, is_writing: bool, plan: &mut Plan) {
+    pub(super) fn plan(&mut self, lease_name: &str, is_writing: bool, plan: &mut Plan) {
         if let Some(pending) = &self.pending {
             plan.await_answer(pending);
         } else if is_writing {
             // The wait for the answer has its own timer.
         } else if self.is_needed {
             if plan.may_request(Timer::Read, self.next_at) {
-                let request = plan.request();
-                plan.act(Action::ReadLease(request.id));
-                self.pending = Some(request);
+                self.pending = Some(plan.send(Request::read_lease(lease_name)));
                 self.next_at = plan.retry_at();
             }
         } else if let Some(poll_at) = self.poll_at {

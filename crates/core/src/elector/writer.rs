@@ -1,10 +1,10 @@
 //! The elector's writes of the Lease: the pending write, the writes that may have succeeded, and when the next may
 //! follow.
 
-use super::attempts::{Attempt, Attempts};
+use super::attempts::{Attempt, AttemptedTerm, Attempts};
 use super::plan::{Plan, PlannedRequest};
 use super::reverted::RevertedWrites;
-use crate::model::{LeaseRecord, LeaseWrite, Moment, WireTime};
+use crate::model::{LeaseRecord, LeaseWrite, Moment, Request, WireTime};
 
 /// After how many consecutive conflicts the elector still retries at once. After more, another client is at fault, and
 /// the elector waits for the retry period.
@@ -149,18 +149,26 @@ impl Writer {
         self.terms
     }
 
-    /// Remembers an attempt to begin or extend a term.
-    pub(super) fn attempt(&mut self, attempt: Attempt) {
-        self.attempts.push(attempt);
-    }
-
-    /// Records the write that is sent now; `None` for a creation.
-    pub(super) fn send(&mut self, request: PlannedRequest, write: Option<Box<LeaseWrite>>, plan: &Plan) {
+    /// Sends a write now, or a creation. With `term`, the write is an attempt to begin or extend that term.
+    pub(super) fn send(
+        &mut self,
+        lease_name: &str,
+        write: Option<LeaseWrite>,
+        term: Option<AttemptedTerm>,
+        plan: &mut Plan,
+    ) {
+        let request = plan.send(match &write {
+            None => Request::create_lease(lease_name),
+            Some(write) => Request::write_lease(lease_name, write.clone()),
+        });
+        if let (Some(write), Some(term)) = (&write, term) {
+            self.attempts.push(Attempt { request, resource_version: write.resource_version, term });
+        }
         if self.conflicts > IMMEDIATE_RETRIES {
             self.conflicts = 0;
         }
         let retry_at = plan.retry_at();
-        self.pending = Some(PendingWrite { request, write, retry_at });
+        self.pending = Some(PendingWrite { request, write: write.map(Box::new), retry_at });
         self.next_at = retry_at;
         self.reverted.observe_sent(plan);
     }

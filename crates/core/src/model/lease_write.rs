@@ -48,6 +48,10 @@ pub struct LeaseWrite {
     pub purpose: Purpose,
     /// The version on which the write is conditional. There is no unconditional write.
     pub resource_version: u64,
+    /// The strategy in that version. Native copies of some fields depend on it.
+    pub former_strategy: Option<String>,
+    /// Whether that version has no holder. On the server, its holder may be null.
+    pub was_empty: bool,
     /// `spec.holderIdentity`; `Remove` writes the empty string, never null.
     pub holder: Set<String>,
     /// `spec.leaseDurationSeconds`.
@@ -113,6 +117,8 @@ impl LeaseWrite {
         Self {
             purpose,
             resource_version: record.resource_version,
+            former_strategy: record.strategy.clone(),
+            was_empty: record.holder.is_none(),
             holder: Set::Keep,
             duration_seconds: Set::Keep,
             acquire_time: Set::Keep,

@@ -1,7 +1,9 @@
 //! Executes the requests of the election as an API server: with the reference store, an admission policy and failures.
 
 use hustings_core::election::{Action, Event, Observation, Source, Target};
-use hustings_core::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Outcome, Purpose, Request, Set, WireTime};
+use hustings_core::model::{
+    CandidateKey, CandidateKind, CandidatePatch, LeaseWrite, Moment, Outcome, Purpose, Request, Set, WireTime,
+};
 
 use super::{LEASE, World, describe};
 
@@ -14,12 +16,11 @@ impl World {
             if self.failing > 0 && !matches!(action, Action::Event(_)) {
                 self.failing -= 1;
                 let target = match &action {
-                    Action::ReadCandidate { candidate }
-                    | Action::Ping { candidate, .. }
-                    | Action::DeleteCandidate { candidate, .. } => Target::Candidate(candidate.clone()),
+                    Action::Send { request, .. } => {
+                        request.candidate().map_or(Target::Lease, |candidate| Target::Candidate(candidate.clone()))
+                    }
                     Action::PatchStatus { candidate, .. } => Target::Status(candidate.clone()),
-                    Action::ReadPod { .. } | Action::ReadNode { .. } => Target::Evidence,
-                    _ => Target::Lease,
+                    Action::ReadPod { .. } | Action::ReadNode { .. } | Action::Event(_) => Target::Evidence,
                 };
                 let object = match &target {
                     Target::Lease => "Lease".to_owned(),
@@ -40,19 +41,37 @@ impl World {
                 self.election.observe(self.now(), Observation::Failed { target });
                 continue;
             }
-            match &action {
-                Action::ReadLease => {
+            let (request, event) = match action {
+                Action::Send { request, event } => (request, event),
+                Action::PatchStatus { candidate, uid, status } => {
+                    (Request::patch_status(candidate, &*uid, status, [WireTime::default(); 3]), None)
+                }
+                Action::ReadPod { pod } => {
+                    self.read_pod(&pod);
+                    continue;
+                }
+                Action::ReadNode { node } => {
+                    self.read_node(&node);
+                    continue;
+                }
+                Action::Event(event) => {
+                    self.say(&format!("event {}: {event}", event.as_str()));
+                    continue;
+                }
+            };
+            match &request {
+                Request::ReadLease { .. } => {
                     let found = self.lease().map_or("missing".to_owned(), describe);
-                    self.request(&action);
+                    self.request(&request);
                     self.say(&format!("read the Lease: {found}"));
                 }
-                Action::ReadCandidate { candidate } => {
+                Request::ReadCandidate { candidate } => {
                     read.push(candidate.to_string());
-                    self.request(&action);
+                    self.request(&request);
                 }
-                Action::CreateLease => self.create_lease(&action),
-                Action::WriteLease { write, event } => self.write_lease(&action, write, event.as_ref()),
-                Action::Ping { candidate, .. }
+                Request::CreateLease { .. } => self.create_lease(&request),
+                Request::WriteLease { write, .. } => self.write_lease(&request, write, event.as_ref()),
+                Request::PatchCandidate { candidate, patch: CandidatePatch::Ping(_), .. }
                     if candidate.kind == CandidateKind::Hustings
                         && self.processes.get(&*candidate.name).is_some_and(|process| process.refuses_pings) =>
                 {
@@ -60,19 +79,23 @@ impl World {
                     let target = Target::Candidate(candidate.clone());
                     self.election.observe(self.now(), Observation::Failed { target });
                 }
-                Action::Ping { candidate, uid, .. } if self.reverted.contains("ping") => {
+                Request::PatchCandidate { candidate, uid, patch: CandidatePatch::Ping(_) }
+                    if self.reverted.contains("ping") =>
+                {
                     self.say(&format!("ping: {candidate}: no effect"));
                     self.revert(candidate, uid, Source::Written { sent: self.now });
                 }
-                Action::PatchStatus { candidate, uid, .. } if self.reverted.contains("status") => {
+                Request::PatchCandidate { candidate, uid, patch: CandidatePatch::Status { .. } }
+                    if self.reverted.contains("status") =>
+                {
                     self.say(&format!("status: {candidate}: no effect"));
                     self.revert(candidate, uid, Source::StatusWritten { sent: self.now });
                 }
-                Action::DeleteCandidate { candidate, uid, .. } if self.reverted.contains("delete") => {
+                Request::DeleteCandidate { candidate, uid, .. } if self.reverted.contains("delete") => {
                     self.say(&format!("delete {candidate}: no effect"));
                     self.revert(candidate, uid, Source::Written { sent: self.now });
                 }
-                Action::Ping { candidate, ping_time, .. }
+                Request::PatchCandidate { candidate, patch: CandidatePatch::Ping(ping_time), .. }
                     if candidate.kind == CandidateKind::Native
                         && self
                             .store
@@ -80,26 +103,24 @@ impl World {
                             .is_some_and(|record| record.ping_time > Some(*ping_time)) =>
                 {
                     self.say(&format!("withdraw the ping: {candidate}"));
-                    self.request(&action);
+                    self.request(&request);
                 }
-                Action::Ping { candidate, .. } => {
+                Request::PatchCandidate { candidate, patch: CandidatePatch::Ping(_), .. } => {
                     self.pings += 1;
                     pinged.push(candidate.to_string());
-                    self.request(&action);
+                    self.request(&request);
                 }
-                Action::PatchStatus { candidate, status, .. } => {
+                Request::PatchCandidate { candidate, patch: CandidatePatch::Status { status, .. }, .. } => {
                     self.status_patches += 1;
                     patched.push(format!("{candidate} {}", status.state.map_or("-", |state| state.as_str())));
-                    self.request(&action);
+                    self.request(&request);
                 }
-                Action::DeleteCandidate { candidate, .. } => {
-                    if self.request(&action) {
+                Request::DeleteCandidate { candidate, .. } => {
+                    if self.request(&request) {
                         self.say(&format!("delete {candidate}"));
                     }
                 }
-                Action::ReadPod { pod } => self.read_pod(pod),
-                Action::ReadNode { node } => self.read_node(node),
-                Action::Event(event) => self.say(&format!("event {}: {event}", event.as_str())),
+                other => panic!("a controller has no reason for {other:?}"),
             }
         }
         for (what, names) in [("read", read), ("ping", pinged), ("status", patched)] {
@@ -114,17 +135,16 @@ impl World {
         }
     }
 
-    /// Executes the request of this action and reports the outcome. After a conflict, it reports the result of a live
+    /// Executes the request and reports the outcome. After a conflict, it reports the result of a live
     /// read. Returns whether the request succeeded.
-    fn request(&mut self, action: &Action) -> bool {
-        let Some(request) = action.request(LEASE, None, [WireTime::default(); 3]) else { return false };
-        let reply = self.store.execute(&request, self.wall(0));
+    fn request(&mut self, request: &Request) -> bool {
+        let reply = self.store.execute(request, self.wall(0));
         let is_success = matches!(reply, Outcome::Landed(_) | Outcome::Deleted);
         if is_success {
-            self.show_effect(&request);
+            self.show_effect(request);
         }
         let now = self.now();
-        let observation = Observation::of_reply(&request, reply, now.moment).or_else(|read| {
+        let observation = Observation::of_reply(request, reply, now.moment).or_else(|read| {
             let reply = self.store.execute(&read, now.wall);
             Observation::of_reply(&read, reply, now.moment)
         });
@@ -159,27 +179,27 @@ impl World {
         }
     }
 
-    fn create_lease(&mut self, action: &Action) {
+    fn create_lease(&mut self, request: &Request) {
         if self.lease().is_some() {
             self.say("create the Lease: it exists");
-            self.request(action);
+            self.request(request);
             return;
         }
         self.lease_writes += 1;
         self.say("create the Lease");
-        self.request(action);
+        self.request(request);
         if self.reverted.contains("create") {
             self.say("the Lease is deleted");
             self.delete_lease();
         }
     }
 
-    fn write_lease(&mut self, action: &Action, write: &LeaseWrite, event: Option<&Event>) {
+    fn write_lease(&mut self, request: &Request, write: &LeaseWrite, event: Option<&Event>) {
         let purpose = write.purpose.as_str();
         let current = self.lease().filter(|lease| lease.resource_version == write.resource_version);
         let Some(lease) = current.cloned() else {
             self.say(&format!("{purpose}: conflict"));
-            self.request(action);
+            self.request(request);
             return;
         };
         if write.purpose == Purpose::Grant {
@@ -224,7 +244,7 @@ impl World {
             let event = event.map_or(String::new(), |event| format!(" [{event}]"));
             self.say(&format!("{purpose}: {}{event}", describe(&record)));
         }
-        self.request(&Action::WriteLease { write: kept, event: None });
+        self.request(&Request::write_lease(LEASE, kept));
     }
 
     /// A write of a candidate succeeds and has no effect.
@@ -236,7 +256,7 @@ impl World {
                 self.election.observe(self.now(), Observation::Candidate { record, source });
             }
         } else {
-            self.request(&Action::ReadCandidate { candidate: candidate.clone() });
+            self.request(&Request::ReadCandidate { candidate: candidate.clone() });
         }
     }
 }

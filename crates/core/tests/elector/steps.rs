@@ -6,11 +6,11 @@ use hustings_core::elector::{
     Action, AttemptId, Draw, Durations, Elector, ElectorMode, Observation, Outcome, Source, Timer, Timing,
 };
 use hustings_core::model::{
-    CandidateRecord, CandidateState, Cause, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set,
-    WireTime,
+    CandidateRecord, CandidateState, Cause, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, Request,
+    SessionMark, Set, WireTime,
 };
 
-use hustings_lab::{LEASE, config};
+use hustings_lab::{LEASE, config, coordinated};
 
 pub(crate) struct Steps {
     pub(crate) elector: Elector,
@@ -29,8 +29,8 @@ impl Steps {
 
     /// A standby whose candidate exists.
     pub(crate) fn coordinated() -> Self {
-        let mut steps = Self::new(ElectorMode::Coordinated);
-        let [Action::CreateCandidate { attempt, .. }] = steps.actions()[..] else { panic!("no creation") };
+        let mut steps = Self::new(coordinated());
+        let attempt = steps.sent(|request| matches!(request, Request::CreateCandidate { .. })).unwrap();
         steps.observe(Observation::CandidateWritten { attempt, outcome: Outcome::Landed(candidate(LEASE)) });
         steps
     }
@@ -64,16 +64,25 @@ impl Steps {
         self.elector.decide(self.now, Draw(0)).actions
     }
 
-    pub(crate) fn read(&mut self) -> Option<AttemptId> {
+    /// Decides, and returns the first of these requests.
+    pub(crate) fn sent(&mut self, is_one: fn(&Request) -> bool) -> Option<AttemptId> {
         self.actions().into_iter().find_map(|action| match action {
-            Action::ReadLease(attempt) => Some(attempt),
+            Action::Send { attempt, request } if is_one(&request) => Some(attempt),
             _ => None,
         })
     }
 
+    pub(crate) fn read(&mut self) -> Option<AttemptId> {
+        self.sent(|request| matches!(request, Request::ReadLease { .. }))
+    }
+
+    pub(crate) fn create(&mut self) -> Option<AttemptId> {
+        self.sent(|request| matches!(request, Request::CreateLease { .. }))
+    }
+
     pub(crate) fn write(&mut self) -> Option<(AttemptId, LeaseWrite)> {
         self.actions().into_iter().find_map(|action| match action {
-            Action::WriteLease { attempt, write } => Some((attempt, *write)),
+            Action::Send { attempt, request: Request::WriteLease { write, .. } } => Some((attempt, *write)),
             _ => None,
         })
     }
@@ -88,15 +97,9 @@ pub(crate) fn free(resource_version: u64) -> LeaseRecord {
 }
 
 fn candidate(lease_name: &str) -> CandidateRecord {
-    CandidateRecord {
-        name: "a".to_owned(),
-        lease_name: lease_name.to_owned(),
-        resource_version: 4,
-        binary_version: "1.0".to_owned(),
-        emulation_version: Some("1.0".to_owned()),
-        renew_time: Some(WireTime::from_micros(0)),
-        ..CandidateRecord::default()
-    }
+    let nomination = config("a", "s-a", coordinated(), Timing::default()).nomination().unwrap();
+    let record = nomination.candidate(WireTime::from_micros(0));
+    CandidateRecord { lease_name: lease_name.to_owned(), resource_version: 4, ..record }
 }
 
 pub(crate) fn held(resource_version: u64, key: i64) -> LeaseRecord {
@@ -112,7 +115,7 @@ pub(crate) fn held(resource_version: u64, key: i64) -> LeaseRecord {
 
 #[test]
 fn the_newest_observation_is_reported() {
-    let mut steps = Steps::new(ElectorMode::Coordinated);
+    let mut steps = Steps::new(coordinated());
     assert_eq!((steps.elector.lease(), steps.elector.candidate_stands_for()), (None, None));
     steps.see(free(3));
     assert_eq!(steps.elector.lease().map(Observed::record), Some(&free(3)));
@@ -222,7 +225,16 @@ fn unanswered_reads_are_awaited_and_then_sent_again() {
     for seconds in [4, 9] {
         steps.at(at(seconds));
         let actions = steps.actions();
-        assert!(matches!(actions[..], [Action::ReadCandidate(_), Action::ReadLease(_)]), "{seconds} s: {actions:?}");
+        assert!(
+            matches!(
+                &actions[..],
+                [
+                    Action::Send { request: Request::ReadCandidate { .. }, .. },
+                    Action::Send { request: Request::ReadLease { .. }, .. }
+                ]
+            ),
+            "{seconds} s: {actions:?}"
+        );
     }
     let mut direct = Steps::new(ElectorMode::Direct);
     direct.at(at(2));
@@ -274,15 +286,12 @@ fn candidates_of_other_leases_in_a_list_do_not_count() {
     steps.observe(Observation::LeaseMissing { source: Source::Read(read) });
     assert_eq!(steps.actions(), []);
     steps.at(at(27));
-    let list = steps.actions().into_iter().find_map(|action| match action {
-        Action::ListCandidates(attempt) => Some(attempt),
-        _ => None,
-    });
+    let list = steps.sent(|request| matches!(request, Request::ListCandidates { .. }));
     let mut holder = CandidateRecord { name: "b".to_owned(), priority: 9, ..candidate("other") };
     holder.status.state = Some(CandidateState::Holder);
     let records = Some(vec![candidate(LEASE), holder]);
     steps.observe(Observation::Candidates { attempt: list.unwrap(), records });
     steps.actions();
     steps.at(steps.now.moment.after(Duration::from_millis(500)));
-    assert!(steps.actions().iter().any(|action| matches!(action, Action::CreateLease(_))));
+    assert!(steps.create().is_some());
 }

@@ -1,6 +1,7 @@
 //! Generators of schedules: the events that happen to three electors.
 
 use hustings_core::elector::ElectorMode;
+use hustings_lab::coordinated;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -91,7 +92,7 @@ pub(crate) fn schedules() -> impl Strategy<Value = Schedule> {
         prop_oneof![-900_000_000_000_000..900_000_000_000_000_i64, -30_000_000..30_000_000_i64, -5_000..5_000_i64];
     let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, wall_offset);
     (
-        prop_oneof![Just(ElectorMode::Direct), Just(ElectorMode::Coordinated)],
+        prop_oneof![Just(ElectorMode::Direct), Just(coordinated())],
         [any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()],
         [clock.clone(), clock.clone(), clock],
         [0..4_u8, 0..4_u8, 0..4_u8],

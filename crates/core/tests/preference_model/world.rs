@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use hustings_core::elector::{Action, Config, Draw, Elector, ElectorMode, FailOpen, Observation, Source, Timing};
-use hustings_core::model::{LeaseRecord, Moment, Now, Purpose, ReferenceStore, Request, Set, Strategy, WireTime};
+use hustings_core::model::{LeaseRecord, Moment, Now, Purpose, ReferenceStore, Request, Set, WireTime};
 
 const LEASE: &str = "lease";
 
@@ -87,8 +87,6 @@ impl Contender {
             lease_name: LEASE.to_owned(),
             session: format!("s-{name}"),
             mode: ElectorMode::Direct,
-            strategy: Strategy::OldestEmulationVersion,
-            fallback: true,
             timing: Timing::default(),
             fail_open: FailOpen::Off,
             keeps_on_stop: false,
@@ -185,22 +183,19 @@ impl World {
     }
 
     fn execute(&mut self, who: usize, action: &Action) -> Observation {
-        let name = LEASE.to_owned();
-        let request = match action {
-            Action::ReadLease(_) => Request::ReadLease { name },
-            Action::WriteLease { write, .. } => {
-                self.hand_over_requests += u32::from(write.purpose == Purpose::Prefer);
-                let mut write = write.clone();
-                if self.contenders[who].kind == Kind::Older {
-                    write.key = Set::Keep;
-                }
-                Request::WriteLease { name, write, current: None }
-            }
+        let (attempt, mut request) = match action {
+            Action::Send { attempt, request } => (*attempt, request.clone()),
             Action::StopWork => return Observation::WorkStopped,
-            other => panic!("nobody has a reason for {other:?}"),
+            Action::AbortWork => panic!("nobody has a reason to abort the work"),
         };
+        if let Request::WriteLease { write, .. } = &mut request {
+            self.hand_over_requests += u32::from(write.purpose == Purpose::Prefer);
+            if self.contenders[who].kind == Kind::Older {
+                write.key = Set::Keep;
+            }
+        }
         let reply = self.store.execute(&request, self.now().wall);
-        action.observation(reply).unwrap()
+        Observation::of_reply(attempt, &request, reply)
     }
 
     /// Lets client-go read the Lease. It claims the Lease if it has no holder, or has not changed for its duration. It

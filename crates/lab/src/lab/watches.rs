@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hustings_core::election;
-use hustings_core::elector::{ElectorMode, Observation, Source};
+use hustings_core::elector::{Observation, Source};
 use hustings_core::model::{CandidateKey, CandidateKind, Outcome, Reply, Request};
 
 use super::{Event, Lab};
@@ -88,7 +88,7 @@ impl Lab {
     pub(super) fn show_own_candidate(&mut self, index: usize) {
         let replica = &self.replicas[index];
         let Some(delay) = replica.process.watch_delay else { return };
-        if replica.elector.config().mode == ElectorMode::Direct {
+        if replica.elector.config().candidate().is_none() {
             return;
         }
         let source = Source::Watch;

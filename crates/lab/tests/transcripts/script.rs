@@ -49,11 +49,11 @@
 
 use datadriven::TestCase;
 use hustings_core::election::{self, Election};
-use hustings_core::elector::{Durations, ElectorMode, FailOpen, Observation, Source, Timing};
+use hustings_core::elector::{CandidateConfig, Durations, ElectorMode, FailOpen, Observation, Source, Timing};
 use hustings_core::model::{CandidateRecord, CandidateState, Cause, Pod, RecordedStatus, SessionMark, Strategy};
 use hustings_lab::client_go::Stands;
 use hustings_lab::{
-    Controller, Fate, LEASE, Lab, Replica, Strips, Who, WorkStops, config, micros, nomination, seconds, wall_at,
+    Controller, Fate, LEASE, Lab, Replica, Strips, Who, WorkStops, candidate, config, micros, seconds, wall_at,
 };
 
 #[path = "arguments.rs"]
@@ -342,7 +342,15 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
     let label = session.as_ref().map_or_else(|| name.clone(), |session| format!("{name}/{session}"));
     let session = session.unwrap_or_else(|| format!("s-{name}"));
     let mode = match text(case, "mode").as_deref() {
-        None => ElectorMode::Coordinated,
+        None => {
+            let pod = Pod { name: name.clone(), uid: format!("pod-of-{name}") };
+            let strategy = Strategy::read(strategy(case).as_deref()).unwrap();
+            ElectorMode::Coordinated(Box::new(CandidateConfig {
+                pod: case.take_flag("owned").unwrap().then_some(pod),
+                fallback: text(case, "fallback").as_deref() != Some("off"),
+                ..candidate(text(case, "version").as_deref().unwrap_or("1.0"), strategy)
+            }))
+        }
         Some("direct") => ElectorMode::Direct,
         Some(mode) => panic!("no mode {mode:?}"),
     };
@@ -358,10 +366,6 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
         durations.renew_deadline = duration(case, "deadline").unwrap_or(lease * 99 / 100);
     }
     let mut config = config(&name, &session, mode, Timing::new(durations).unwrap());
-    config.fallback = text(case, "fallback").as_deref() != Some("off");
-    if let Some(strategy) = strategy(case) {
-        config.strategy = Strategy::read(Some(&strategy)).unwrap();
-    }
     config.keeps_on_stop = case.take_flag("keep-on-stop").unwrap();
     config.fail_open = match text(case, "fail-open").as_deref() {
         None => FailOpen::Off,
@@ -374,11 +378,6 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
         replica = replica.with_clock(0, 0, wall, lab.now_micros);
     }
     replica.process.label = label;
-    if let Some(version) = text(case, "version") {
-        replica.nomination = nomination(replica.elector.config(), &version);
-    }
-    let pod = Pod { name: name.clone(), uid: format!("pod-of-{name}") };
-    replica.nomination.pod = case.take_flag("owned").unwrap().then_some(pod);
     if let Some(delay) = duration(case, "delay") {
         replica.process.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
         replica.process.watch_delay = Some(delay);

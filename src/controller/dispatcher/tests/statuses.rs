@@ -1,6 +1,6 @@
 //! The statuses that the dispatcher writes.
 
-use hustings_core::model::RecordedStatus;
+use hustings_core::model::{RecordedStatus, Request};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher;
 
@@ -26,9 +26,9 @@ fn a_status_keeps_the_transition_times_of_the_last_watched_version() {
         uid: "u".into(),
         status: RecordedStatus::default(),
     };
-    let actions = vec![patch("a"), Action::ReadLease, patch("unknown")];
+    let actions = vec![patch("a"), Request::read_lease("l").into(), patch("unknown")];
     let (statuses, others) = split_statuses(&LeaseKey::new("n", "l"), &stores, actions);
-    assert_eq!(others, [Action::ReadLease]);
+    assert_eq!(others, [Action::from(Request::read_lease("l"))]);
     let kept: Vec<_> = statuses.iter().map(|status| (&*status.candidate.name, status.transitions)).collect();
     assert_eq!(kept, [("a", shown.content.transitions), ("unknown", Transitions::default())]);
     assert!(shown.content.transitions != Transitions::default());

@@ -1,5 +1,7 @@
 //! Tests of the counts of pings and answers.
 
+use hustings_core::model::{CandidatePatch, Request};
+
 use super::*;
 
 #[test]
@@ -9,9 +11,12 @@ fn a_decision_counts_each_candidate_that_has_not_answered_its_ping_once() {
     for second in 0..40 {
         let sent = at(second).moment;
         for action in scene.decide(second).actions {
-            let (candidate, ping, source) = match action {
-                Action::Ping { candidate, ping_time, .. } => (candidate, Some(ping_time), Source::Written { sent }),
-                Action::ReadCandidate { candidate } => (candidate, None, Source::Read { sent }),
+            let Action::Send { request, .. } = action else { continue };
+            let (candidate, ping, source) = match request {
+                Request::PatchCandidate { candidate, patch: CandidatePatch::Ping(ping_time), .. } => {
+                    (candidate, Some(ping_time), Source::Written { sent })
+                }
+                Request::ReadCandidate { candidate } => (candidate, None, Source::Read { sent }),
                 _ => continue,
             };
             let mut record = scene.election.candidate(&candidate).unwrap().clone();

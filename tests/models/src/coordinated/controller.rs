@@ -231,7 +231,13 @@ impl Controller {
 
     /// The request at `index`.
     pub(super) fn request(&self, index: usize) -> Option<Sent> {
-        let request = self.requests[index].0.request(LEASE, None, [WireTime::default(); 3])?;
+        let request = match self.requests[index].0.clone() {
+            Action::Send { request, .. } => request,
+            Action::PatchStatus { candidate, uid, status } => {
+                Request::patch_status(candidate, &*uid, status, [WireTime::default(); 3])
+            }
+            Action::ReadPod { .. } | Action::ReadNode { .. } | Action::Event(_) => return None,
+        };
         let is_write = matches!(request, Request::WriteLease { .. });
         Some(Sent { request, is_unconditional: is_write && self.seat.rule == ControllerRule::WritesUnconditionally })
     }
@@ -331,16 +337,9 @@ fn target_of(action: &Action) -> Target {
 
 fn candidate_of(action: &Action) -> Option<&CandidateKey> {
     match action {
-        Action::ReadCandidate { candidate }
-        | Action::Ping { candidate, .. }
-        | Action::PatchStatus { candidate, .. }
-        | Action::DeleteCandidate { candidate, .. } => Some(candidate),
-        Action::ReadLease
-        | Action::CreateLease
-        | Action::WriteLease { .. }
-        | Action::ReadPod { .. }
-        | Action::ReadNode { .. }
-        | Action::Event(_) => None,
+        Action::Send { request, .. } => request.candidate(),
+        Action::PatchStatus { candidate, .. } => Some(candidate),
+        Action::ReadPod { .. } | Action::ReadNode { .. } | Action::Event(_) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! and not by the state of the code under test.
 
 use hustings_core::election::{Action, Decision, Observation, Source};
-use hustings_core::model::{Moment, Purpose, Set, WireTime};
+use hustings_core::model::{CandidatePatch, Moment, Purpose, Request, Set, WireTime};
 
 use super::index_of;
 
@@ -32,7 +32,9 @@ impl Ledger {
 
     /// After a new ping, answers to earlier ones no longer count.
     pub(super) fn note_action(&mut self, action: &Action, now: Moment) {
-        if let Action::Ping { candidate, ping_time, .. } = action {
+        if let Action::Send { request, .. } = action
+            && let Request::PatchCandidate { candidate, patch: CandidatePatch::Ping(ping_time), .. } = request
+        {
             let proof = &mut self.proofs[index_of(&candidate.name)];
             *proof = Proof { asked: Some((now, *ping_time)), newest: proof.newest, ..Proof::default() };
         }
@@ -73,7 +75,7 @@ impl Ledger {
     /// - It prefers a candidate that is only equal to the holder.
     pub(super) fn forbids(&self, decision: &Decision) -> bool {
         decision.actions.iter().any(|action| {
-            let Action::WriteLease { write, .. } = action else { return false };
+            let Action::Send { request: Request::WriteLease { write, .. }, .. } = action else { return false };
             let electee = match (write.purpose, &write.holder, &write.preferred_holder) {
                 (Purpose::Prefer, _, Set::To(_)) if self.are_equal => return true,
                 (Purpose::Grant, Set::To(electee), _) | (Purpose::Prefer, _, Set::To(electee)) => index_of(electee),

@@ -1,10 +1,9 @@
 //! One replica: a coordinated elector, and what its watches have shown of its Lease and its candidate.
 
 use std::hash::Hash;
-use std::sync::Arc;
 
 use hustings_core::elector::{Action, Observation, Outcome, Source};
-use hustings_core::model::{CandidateState, Nomination, Purpose};
+use hustings_core::model::{CandidateState, Purpose, Request};
 
 use super::store::{Sent, Store};
 use crate::canonical::CanonicalHasher;
@@ -14,8 +13,6 @@ use crate::process::{Flight, Process, Shown};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Replica {
     pub(super) process: Process,
-    /// The candidate that it creates.
-    nomination: Arc<Nomination>,
     candidate_shown: Shown,
     /// Whether the status of its candidate has the state Holder.
     is_called_holder: bool,
@@ -28,10 +25,9 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    pub(super) fn new(process: Process, nomination: Nomination) -> Self {
+    pub(super) fn new(process: Process) -> Self {
         Self {
             process,
-            nomination: Arc::new(nomination),
             candidate_shown: Shown::Nothing,
             is_called_holder: false,
             is_asleep: false,
@@ -76,13 +72,13 @@ impl Replica {
 
     /// The request for this action, if it needs one.
     pub(super) fn request(&self, action: &Action) -> Option<Sent> {
-        let is_write = matches!(action, Action::WriteLease { .. });
-        let is_renewal = matches!(action, Action::WriteLease { write, .. } if write.purpose == Purpose::Renew);
+        let Action::Send { request, .. } = action else { return None };
+        let is_write = matches!(request, Request::WriteLease { .. });
+        let is_renewal = matches!(request, Request::WriteLease { write, .. } if write.purpose == Purpose::Renew);
         if is_renewal && self.process.renews_while_called_holder() && !self.is_called_holder {
             return None;
         }
-        let request = action.request(self.process.config()?, Some(&self.nomination), None)?;
-        Some(Sent { request, is_unconditional: is_write && self.process.writes_unconditionally() })
+        Some(Sent { request: request.clone(), is_unconditional: is_write && self.process.writes_unconditionally() })
     }
 
     pub(super) fn observe(&mut self, ticks: i64, observation: Observation) {

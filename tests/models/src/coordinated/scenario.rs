@@ -1,7 +1,5 @@
 //! One scenario of coordinated elections: its processes, and what may go wrong.
 
-use hustings_core::elector::ElectorMode;
-
 use super::{ControllerRule, ControllerSeat};
 use crate::process::Seat;
 
@@ -81,7 +79,7 @@ impl Scenario {
     /// A scenario with this number of electors, whose clocks are too slow, and of controllers, whose clocks are too
     /// fast, by 1 in 1000 each.
     pub fn new(electors: usize, controllers: usize, faults: Faults) -> Self {
-        let seat = |identity: &&'static str| Seat { mode: ElectorMode::Coordinated, ..Seat::direct(identity, -1_000) };
+        let seat = |identity: &&'static str| Seat::direct(identity, -1_000);
         let controller = ControllerSeat { fast_ppm: 1_000, wall_ahead_ticks: 0, rule: ControllerRule::Hustings };
         Self {
             seats: super::IDENTITIES[..electors].iter().map(seat).collect(),

@@ -2,9 +2,10 @@
 //!
 //! The versions of each object are counted separately: see [`canonical`](crate::canonical).
 
+use hustings_core::elector::CandidateConfig;
 use hustings_core::model::{
-    CandidateRecord, LeaseRecord, Nomination, Object, ObjectName, Outcome, Pod, ReferenceStore, Reply, Request,
-    SessionMark, WireTime,
+    CandidateRecord, LeaseRecord, Object, ObjectName, Outcome, Pod, ReferenceStore, Reply, Request, SessionMark,
+    WireTime,
 };
 
 use super::IDENTITIES;
@@ -103,21 +104,17 @@ impl Store {
         self.objects.delete_candidate(IDENTITIES[who]);
     }
 
-    /// The candidate that the elector of this seat creates.
-    pub(super) fn nomination(&self, who: usize) -> Nomination {
-        let minor = if self.are_equal { 0 } else { who };
+    /// What the elector of this seat declares about itself.
+    pub(super) fn candidate_config(&self, identity: &str) -> CandidateConfig {
+        let minor = if self.are_equal { 0 } else { super::index_of(identity) };
         let version = format!("1.{minor}.0");
-        Nomination {
-            name: IDENTITIES[who].to_owned(),
-            lease_name: LEASE.to_owned(),
+        CandidateConfig {
             binary_version: version.clone(),
             emulation_version: Some(version),
             strategy: None,
             priority: None,
-            lease_duration_seconds: super::LEASE_SECONDS,
-            // All instances have the same session here: the models do not cover the detection of another instance.
-            session: "s".to_owned(),
-            pod: Some(Pod { name: IDENTITIES[who].to_owned(), uid: IDENTITIES[who].to_owned() }),
+            pod: Some(Pod { name: identity.to_owned(), uid: identity.to_owned() }),
+            fallback: false,
         }
     }
 }

@@ -11,28 +11,24 @@ use crate::process::LEASE;
 impl World {
     /// Executes an action of a process. Returns what the process observes, if anything.
     pub(super) fn execute(&mut self, who: usize, action: &Action) -> Option<Observation> {
-        let reply = match action {
-            Action::ReadLease(_) => self.reply(&Request::ReadLease { name: LEASE.to_owned() }),
+        let (attempt, request) = match action {
+            Action::Send { attempt, request } => (*attempt, request),
+            Action::StopWork => return Some(Observation::WorkStopped),
+            // Work that was asked to stop reports that it has stopped.
+            Action::AbortWork => return None,
+        };
+        let reply = match request {
             // The models need their own start value for the count of terms.
-            Action::CreateLease(_) if self.lease().is_none() => {
+            Request::CreateLease { .. } if self.lease().is_none() => {
                 Outcome::Landed(Object::Lease(self.put(LeaseRecord::as_created())))
             }
-            Action::CreateLease(_) => Outcome::Conflict,
-            Action::WriteLease { write, .. } => {
+            Request::WriteLease { write, .. } => {
                 let is_unconditional = self.processes[who].writes_unconditionally();
                 self.write(who, LeaseWrite::clone(write), is_unconditional)
             }
-            Action::StopWork => return Some(Observation::WorkStopped),
-            // Work that was asked to stop reports that it has stopped.
-            Action::AbortWork
-            | Action::ReadCandidate(_)
-            | Action::ListCandidates(_)
-            | Action::CreateCandidate { .. }
-            | Action::RenewCandidate { .. }
-            | Action::DeleteCandidate { .. }
-            | Action::PingNamesake { .. } => return None,
+            request => self.reply(request),
         };
-        action.observation(reply)
+        Some(Observation::of_reply(attempt, request, reply))
     }
 
     pub(super) fn write(&mut self, who: usize, mut write: LeaseWrite, is_unconditional: bool) -> Reply {
@@ -40,7 +36,7 @@ impl World {
         if let Some(former) = former.as_ref().filter(|_| is_unconditional) {
             write.resource_version = former.resource_version;
         }
-        let reply = self.reply(&Request::WriteLease { name: LEASE.to_owned(), write: Box::new(write), current: None });
+        let reply = self.reply(&Request::WriteLease { name: LEASE.to_owned(), write: Box::new(write) });
         if let (Some(former), Outcome::Landed(Object::Lease(lease))) = (former, &reply) {
             let changes_hands = (&lease.holder, &lease.session) != (&former.holder, &former.session);
             self.verdict.is_deposed |= changes_hands && self.leading().any(|other| other != who);

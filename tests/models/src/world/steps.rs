@@ -104,10 +104,8 @@ impl World {
             let is_late = self.scenario.punctual && (process.is_due(self.ticks) || process.has_news(self.lease()));
             !is_late && !process.flights.iter().any(is_waited_for)
         });
-        let is_write = |flight: &&Flight| {
-            matches!(flight, Flight::Sent { action: Action::WriteLease { .. } | Action::CreateLease(_), .. })
-        };
-        let late = self.processes.iter().flat_map(|process| &process.flights).filter(is_write).count();
+        let flights = self.processes.iter().flat_map(|process| &process.flights);
+        let late = flights.filter(|flight| flight.is_write_on_its_way()).count();
         let is_answer_late =
             self.scenario.answers_in_time && self.processes.iter().any(|process| !process.flights.is_empty());
         let is_orphan_late = self.scenario.punctual && !self.orphans.is_empty();

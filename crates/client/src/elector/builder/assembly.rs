@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hustings_core::elector::{Config, ElectorMode, Timing};
-use hustings_core::model::{Nomination, Pod, Strategy};
+use hustings_core::elector::{CandidateConfig, Config, ElectorMode, Timing};
+use hustings_core::model::{Pod, Strategy};
 
 use super::problem::{InvalidElector, SettingProblem, candidate_problem};
 use super::{Candidate, ElectorBuilder, Mode, Place};
@@ -125,29 +125,19 @@ impl ElectorBuilder {
         let Instance { session, lock } = self.instance(environment);
         let pod = self.owner(environment);
         let store = self.store(&timing);
-        let mut config = Config {
+        let (mode, key) = match self.mode {
+            Mode::Direct(key) => (ElectorMode::Direct, key),
+            Mode::Coordinated(candidate) => (ElectorMode::Coordinated(Box::new(candidate.config(pod))), Key::default()),
+        };
+        let config = Config {
             identity,
             lease_name: self.lease,
             session,
-            mode: ElectorMode::Direct,
-            strategy: Strategy::OldestEmulationVersion,
-            fallback: true,
+            mode,
             timing,
             fail_open: self.fail_open,
             keeps_on_stop: self.keeps_on_stop,
         };
-        let mut key = Key::default();
-        let mut nomination = None;
-        match self.mode {
-            Mode::Direct(given) => key = given,
-            Mode::Coordinated(candidate) => {
-                config.mode = ElectorMode::Coordinated;
-                config.fallback = candidate.fallback;
-                // `validate` has already rejected a strategy that does not parse.
-                config.strategy = Strategy::read(candidate.strategy.as_deref()).unwrap_or(config.strategy);
-                nomination = Some(Box::new(candidate.nomination(&config, pod)));
-            }
-        }
         let asking = Asking {
             failures: FailureLog::default(),
             clock: Arc::clone(&self.clock),
@@ -159,7 +149,6 @@ impl ElectorBuilder {
         };
         Driver {
             config,
-            nomination,
             key,
             store,
             clock: self.clock,
@@ -204,17 +193,15 @@ impl ElectorBuilder {
 }
 
 impl Candidate {
-    fn nomination(self, config: &Config, pod: Option<Pod>) -> Nomination {
-        Nomination {
-            name: config.identity.clone(),
-            lease_name: config.lease_name.clone(),
+    fn config(self, pod: Option<Pod>) -> CandidateConfig {
+        CandidateConfig {
             emulation_version: self.emulation_version(),
             binary_version: self.binary_version,
-            strategy: self.strategy,
+            // `validate` has already rejected a strategy that does not parse.
+            strategy: self.strategy.and_then(|strategy| Strategy::read(Some(&strategy)).ok()),
             priority: self.priority,
-            lease_duration_seconds: config.timing.lease_duration_seconds(),
-            session: config.session.clone(),
             pod,
+            fallback: self.fallback,
         }
     }
 

@@ -285,7 +285,7 @@ mod tests {
             assert!(logged.starts_with(line) && logged.contains(r#"name="l""#), "{logged}");
         }
         let write = Box::new(LeaseWrite::new(Purpose::Renew, &LeaseRecord::default()));
-        let renewal = Request::WriteLease { name: "l".to_owned(), write, current: None };
+        let renewal = Request::WriteLease { name: "l".to_owned(), write };
         for cause in ["sign in", "sign in"] {
             asking.log(&renewal, &Failure::Unknown(cause.into()));
             let logged = log.take();

@@ -135,7 +135,7 @@ fn each_request_has_its_verb_path_field_manager_and_format() {
         (read(), format!("GET {LEASES}/l  ")),
         (create(), format!("POST {LEASES} fieldManager=hustings application/json")),
         (
-            Request::write_lease("l", LeaseWrite::new(Purpose::Renew, &current), &current),
+            Request::write_lease("l", LeaseWrite::new(Purpose::Renew, &current)),
             format!("PATCH {LEASES}/l fieldManager=hustings {merge}"),
         ),
         (Request::ReadCandidate { candidate: candidate.clone() }, format!("GET {CANDIDATES}/c  ")),
@@ -165,7 +165,7 @@ fn each_request_has_its_verb_path_field_manager_and_format() {
 async fn the_answer_to_a_write_shows_whether_the_server_keeps_native_fields() {
     let current = LeaseRecord { strategy: Some("OldestEmulationVersion".to_owned()), ..LeaseRecord::default() };
     let write = LeaseWrite { preferred_holder: Set::To("b".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &current) };
-    let write = Request::write_lease("l", write, &current);
+    let write = Request::write_lease("l", write);
     for keeps in [false, true] {
         let service = tower::service_fn(move |request: http::Request<Body>| async move {
             let patch = request.into_body().collect_bytes().await.unwrap();
@@ -257,7 +257,7 @@ async fn an_answer_that_is_not_the_object_of_the_request_leaves_the_outcome_of_e
     for request in [
         read(),
         create(),
-        Request::write_lease("l", LeaseWrite::new(Purpose::Renew, &current), &current),
+        Request::write_lease("l", LeaseWrite::new(Purpose::Renew, &current)),
         Request::ReadCandidate { candidate: candidate.clone() },
         Request::ReadCandidate { candidate: CandidateKey::native("c") },
         Request::ListCandidates { lease_name: "l".to_owned() },

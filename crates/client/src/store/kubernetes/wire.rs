@@ -1,9 +1,7 @@
 //! Requests to the API server, and its answers, as values.
 
 use http::Request as HttpRequest;
-use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidatePatch, CandidateRecord, LeaseRecord, Object, Request,
-};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidatePatch, CandidateRecord, Object, Request};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ObjectList, request};
@@ -48,10 +46,7 @@ pub(super) fn encode(
     match request {
         Request::ReadLease { name } => leases().get(name, &GetParams::default()),
         Request::CreateLease { name } => leases().create(&create, bytes(empty_lease(namespace, name))),
-        Request::WriteLease { name, write, current } => {
-            let merge = lease_patch(write, current.as_deref().unwrap_or(&LeaseRecord::default()));
-            leases().patch(name, &patch, &Patch::Merge(merge))
-        }
+        Request::WriteLease { name, write } => leases().patch(name, &patch, &Patch::Merge(lease_patch(write))),
         Request::ReadCandidate { candidate } => candidates_of(candidate).get(&candidate.name, &GetParams::default()),
         Request::ListCandidates { lease_name } => {
             let of_lease = ListParams::default().fields(&format!("spec.leaseName={lease_name}"));

@@ -39,7 +39,7 @@ async fn a_request_that_has_waited_for_half_of_its_time_is_not_sent_and_does_not
     let current = LeaseRecord::default();
     let [renewal, claim] = [Purpose::Renew, Purpose::Claim].map(|purpose| {
         let write = Box::new(LeaseWrite::new(purpose, &current));
-        Request::WriteLease { name: "l".to_owned(), write, current: None }
+        Request::WriteLease { name: "l".to_owned(), write }
     });
     let claimed = share.send("n", &claim).await;
     assert!(matches!(claimed, Err(Failure::NotSent(PATIENCE))), "{claimed:?}");

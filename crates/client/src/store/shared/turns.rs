@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn renewals_and_the_end_of_a_term_have_reserved_turns() {
         let record = LeaseRecord::default();
-        let kind = |purpose| Kind::of(&Request::write_lease("l", LeaseWrite::new(purpose, &record), &record));
+        let kind = |purpose| Kind::of(&Request::write_lease("l", LeaseWrite::new(purpose, &record)));
         for (purpose, expected) in [
             (Purpose::Renew, Kind::Term),
             (Purpose::HandOver, Kind::Term),

@@ -6,7 +6,7 @@ use crate::election::builder::DecisionBuilder;
 use crate::election::ineffective::Part;
 use crate::election::member::Member;
 use crate::election::{Action, Election, Event, LeaseVerdict, Timer, Write, writes};
-use crate::model::{CandidateKey, CandidateKind};
+use crate::model::{CandidateKey, CandidateKind, Request};
 
 impl Election {
     /// Handles a Lease without the label, which the watch does not show. Adds the label, unless the holder is foreign.
@@ -58,10 +58,10 @@ impl Election {
             if let Some(until) = member.rests_until(write, now) {
                 builder.set(Timer::Retry, until);
             } else if dead_since.is_some() {
-                builder.act(Action::DeleteCandidate {
+                builder.act(Request::DeleteCandidate {
                     candidate: member.key.clone(),
-                    uid: Arc::clone(&member.uid),
-                    resource_version: member.record.resource_version,
+                    uid: member.uid.to_string(),
+                    resource_version: Some(member.record.resource_version),
                 });
             } else {
                 builder.act(member.ping(builder.now, &self.config));
@@ -88,7 +88,9 @@ impl Election {
     /// Withdraws the pings that client-go answers again and again. A candidate that this decision pings keeps its ping.
     pub(super) fn withdraw_pings(&mut self, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
-        builder.actions.extend(self.members.values_mut().filter_map(|member| member.withdraw_ping(now)));
+        builder
+            .actions
+            .extend(self.members.values_mut().filter_map(|member| member.withdraw_ping(now)).map(Action::from));
     }
 }
 
@@ -96,7 +98,7 @@ impl Election {
 /// after a ping follows its outcome, so it comes before that end.
 pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
     let had_failed = member.failed_at.is_some();
-    builder.actions.extend(member.settle_ping(builder.now));
+    builder.actions.extend(member.settle_ping(builder.now).map(Action::from));
     if !had_failed && member.failed_at.is_some() {
         builder.missed.push(member.key.clone());
     }

@@ -144,8 +144,7 @@ impl Candidate {
         }
         let task = task.or_else(|| self.must_read.then_some(CandidateTask::Read));
         let Some(task) = task.filter(|_| plan.may_request(Timer::CandidateWrite, self.next_try_at)) else { return };
-        let request = plan.request();
-        plan.act(task.action(request.id, now.wall, None, false));
+        let request = plan.send(task.request(&self.own, now.wall, None, false));
         if let CandidateTask::AskNamesake { ping_time, .. } = &task {
             namesake.probe = Probe::Sent(*ping_time);
         }

@@ -1,9 +1,8 @@
 //! What an elector knows of its candidate, and what it does about it.
 
 use super::Candidate;
-use crate::elector::messages::{Action, AttemptId};
 use crate::elector::plan::PlannedRequest;
-use crate::model::{CandidateRecord, CandidateState, Now, WireTime};
+use crate::model::{CandidatePatch, CandidateRecord, CandidateState, Nomination, Now, Request, WireTime};
 
 /// What is known about the candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,30 +90,38 @@ pub(super) enum CandidateTask {
 }
 
 impl CandidateTask {
-    /// The request of this task. `refreshed_uid` is the object into which this process has written its values.
-    pub(super) fn action(
+    /// The request of this task, for the candidate with the values `own`. `refreshed_uid` is the object into which this
+    /// process has written these values. Where the request writes them, it names the owner only if `names_owner`.
+    pub(super) fn request(
         &self,
-        attempt: AttemptId,
+        own: &Nomination,
         wall: WireTime,
         refreshed_uid: Option<&String>,
         names_owner: bool,
-    ) -> Action {
+    ) -> Request {
+        let candidate = own.key();
+        let nomination = || {
+            let pod = own.pod.clone().filter(|_| names_owner);
+            Box::new(Nomination { pod, ..own.clone() })
+        };
         match self {
-            Self::Read => Action::ReadCandidate(attempt),
-            Self::Create => Action::CreateCandidate { attempt, renew_time: wall, names_owner },
-            Self::Renew(Renewal { uid, renew_time, repairs, .. }) => Action::RenewCandidate {
-                attempt,
-                uid: uid.clone(),
-                renew_time: *renew_time,
-                refresh: *repairs || refreshed_uid != Some(uid),
-                names_owner,
-            },
-            Self::Delete { uid } => Action::DeleteCandidate { attempt, uid: uid.clone(), resource_version: None },
+            Self::Read => Request::ReadCandidate { candidate },
+            Self::Create => Request::CreateCandidate { nomination: nomination(), renew_time: wall },
+            Self::Renew(Renewal { uid, renew_time, repairs, .. }) => {
+                let renew_time = *renew_time;
+                let patch = if *repairs || refreshed_uid != Some(uid) {
+                    CandidatePatch::Refresh { nomination: nomination(), renew_time }
+                } else {
+                    CandidatePatch::Renew(renew_time)
+                };
+                Request::patch_candidate(candidate, uid, patch)
+            }
+            Self::Delete { uid } => Request::DeleteCandidate { candidate, uid: uid.clone(), resource_version: None },
             Self::AskNamesake { uid, ping_time } => {
-                Action::PingNamesake { attempt, uid: uid.clone(), ping_time: *ping_time }
+                Request::patch_candidate(candidate, uid, CandidatePatch::Ping(*ping_time))
             }
             Self::Replace { uid, resource_version } => {
-                Action::DeleteCandidate { attempt, uid: uid.clone(), resource_version: Some(*resource_version) }
+                Request::DeleteCandidate { candidate, uid: uid.clone(), resource_version: Some(*resource_version) }
             }
         }
     }

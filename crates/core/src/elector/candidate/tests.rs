@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::elector::{Action, Draw, Timing};
-use crate::model::CandidateState;
+use crate::elector::{Action, Config, Draw, Timing};
+use crate::model::{CandidatePatch, CandidateState, Request};
 
 const SECOND: i64 = 1_000_000;
 
@@ -13,26 +13,27 @@ fn at(seconds: i64) -> Now {
 }
 
 fn version(resource_version: u64) -> CandidateRecord {
-    CandidateRecord {
-        name: "a".to_owned(),
-        uid: "u".to_owned(),
-        resource_version,
-        lease_name: "l".to_owned(),
-        ..CandidateRecord::default()
-    }
+    let created = nomination().candidate(WireTime::MIN);
+    CandidateRecord { uid: "u".to_owned(), resource_version, renew_time: None, ..created }
+}
+
+fn nomination() -> Nomination {
+    Config::of("a").nomination().unwrap()
 }
 
 fn candidate() -> Candidate {
-    Candidate::new("l".to_owned(), at(0).moment)
+    Candidate::new(nomination(), at(0).moment)
 }
 
-/// The next action, and the number of its request.
-fn next(candidate: &mut Candidate, now: i64) -> Option<(Action, AttemptId)> {
+/// The next request, and its number.
+fn next(candidate: &mut Candidate, now: i64) -> Option<(Request, AttemptId)> {
     let mut plan = Plan::new(Timing::default(), at(now).moment, Draw(0), u64::try_from(now).unwrap() * 10, Vec::new());
     candidate.plan(at(now), true, &mut plan);
     assert!(plan.actions.len() <= 1);
-    let id = AttemptId(plan.last_attempt);
-    plan.actions.pop().map(|action| (action, id))
+    match plan.actions.pop()? {
+        Action::Send { attempt, request } => Some((request, attempt)),
+        action => panic!("{action:?} is not about the candidate"),
+    }
 }
 
 /// The timer of the next decision, and the second in which it expires.
@@ -47,9 +48,18 @@ fn pinged(resource_version: u64, micros: i64) -> CandidateRecord {
     CandidateRecord { ping_time: Some(WireTime::from_micros(micros)), ..version(resource_version) }
 }
 
+fn renew_time(renewal: &Request) -> WireTime {
+    let Request::PatchCandidate { patch, .. } = renewal else { panic!("{renewal:?} is no renewal") };
+    match patch {
+        CandidatePatch::Renew(renew_time) | CandidatePatch::Refresh { renew_time, .. } => *renew_time,
+        patch => panic!("{patch:?} renews nothing"),
+    }
+}
+
 /// Sends a renewal, and returns the version that shows it on top of `record`.
 fn renewed(candidate: &mut Candidate, now: i64, record: CandidateRecord) -> (AttemptId, CandidateRecord) {
-    let Some((Action::RenewCandidate { renew_time, .. }, attempt)) = next(candidate, now) else { panic!("no renewal") };
+    let (request, attempt) = next(candidate, now).unwrap();
+    let renew_time = renew_time(&request);
     (attempt, CandidateRecord { renew_time: Some(renew_time), ..record })
 }
 
@@ -70,20 +80,20 @@ fn newest(candidate: &Candidate) -> Option<u64> {
 #[test]
 fn after_a_creation_without_an_answer_the_elector_reads_the_candidate() {
     let mut candidate = candidate();
-    assert!(matches!(next(&mut candidate, 0), Some((Action::CreateCandidate { .. }, _))));
+    assert!(matches!(next(&mut candidate, 0), Some((Request::CreateCandidate { .. }, _))));
     candidate.pass_time(at(4).moment);
     assert_eq!(next(&mut candidate, 4), None, "it may be answered yet");
     candidate.pass_time(at(5).moment);
-    assert!(matches!(next(&mut candidate, 5), Some((Action::ReadCandidate(_), _))));
+    assert!(matches!(next(&mut candidate, 5), Some((Request::ReadCandidate { .. }, _))));
 }
 
 #[test]
 fn a_renewal_without_an_answer_is_repeated() {
     let mut candidate = created();
     candidate.renew_unasked();
-    assert!(matches!(next(&mut candidate, 1), Some((Action::RenewCandidate { .. }, _))));
+    assert!(matches!(next(&mut candidate, 1), Some((Request::PatchCandidate { .. }, _))));
     candidate.pass_time(at(6).moment);
-    assert!(matches!(next(&mut candidate, 6), Some((Action::RenewCandidate { .. }, _))));
+    assert!(matches!(next(&mut candidate, 6), Some((Request::PatchCandidate { .. }, _))));
 }
 
 #[test]
@@ -92,14 +102,14 @@ fn after_a_conflict_the_elector_reads_the_candidate_before_it_writes() {
     candidate.renew_unasked();
     let (_, attempt) = next(&mut candidate, 1).unwrap();
     candidate.observe_written(at(1), attempt, Outcome::Conflict);
-    assert!(matches!(next(&mut candidate, 4), Some((Action::ReadCandidate(_), _))));
+    assert!(matches!(next(&mut candidate, 4), Some((Request::ReadCandidate { .. }, _))));
 }
 
 #[test]
 fn the_deletion_names_the_uid_and_is_done_when_the_server_confirms_it() {
     let mut candidate = created();
     candidate.delete(at(30).moment);
-    let Some((Action::DeleteCandidate { uid, .. }, attempt)) = next(&mut candidate, 1) else { panic!("no deletion") };
+    let Some((Request::DeleteCandidate { uid, .. }, attempt)) = next(&mut candidate, 1) else { panic!("no deletion") };
     assert_eq!((uid.as_str(), candidate.is_deleted(at(1).moment)), ("u", false));
     candidate.observe_written(at(1), attempt, Outcome::Deleted);
     assert!(candidate.is_deleted(at(1).moment));
@@ -161,16 +171,16 @@ fn a_late_answer_to_an_abandoned_read_does_not_answer_the_next_read() {
 fn a_candidate_that_is_deleted_under_a_renewal_is_created_again_at_once() {
     let mut candidate = created();
     candidate.renew_unasked();
-    assert!(matches!(next(&mut candidate, 3), Some((Action::RenewCandidate { .. }, _))));
+    assert!(matches!(next(&mut candidate, 3), Some((Request::PatchCandidate { .. }, _))));
     candidate.observe_missing(at(4), Source::Watch);
-    assert!(matches!(next(&mut candidate, 4), Some((Action::CreateCandidate { .. }, _))));
+    assert!(matches!(next(&mut candidate, 4), Some((Request::CreateCandidate { .. }, _))));
 }
 
 #[test]
 fn only_a_version_of_the_same_object_proves_a_renewal() {
     let mut candidate = created();
     candidate.renew_unasked();
-    let Some((Action::RenewCandidate { renew_time, .. }, _)) = next(&mut candidate, 1) else { panic!("no renewal") };
+    let renew_time = renew_time(&next(&mut candidate, 1).unwrap().0);
     candidate.observe_version(
         at(2).moment,
         CandidateRecord { renew_time: Some(WireTime::from_micros(1)), ..version(6) },
@@ -204,7 +214,7 @@ fn a_renewal_that_the_watch_shows_needs_no_answer() {
     assert_eq!(timer(&mut candidate, 1), Some((6, Timer::RequestTimeout)));
     candidate.observe_version(at(1).moment, shown, None);
     candidate.observe_version(at(1).moment, pinged(8, 2), None);
-    assert!(matches!(next(&mut candidate, 1), Some((Action::RenewCandidate { .. }, _))), "it answers the next ping");
+    assert!(matches!(next(&mut candidate, 1), Some((Request::PatchCandidate { .. }, _))), "it answers the next ping");
 }
 
 #[test]
@@ -214,7 +224,7 @@ fn a_renewal_that_succeeds_late_ends_no_later_request() {
     let (_, late) = renewed(&mut candidate, 1, version(6));
     candidate.pass_time(at(6).moment);
     candidate.delete(at(11).moment);
-    let Some((Action::DeleteCandidate { .. }, deletion)) = next(&mut candidate, 6) else { panic!("no deletion") };
+    let Some((Request::DeleteCandidate { .. }, deletion)) = next(&mut candidate, 6) else { panic!("no deletion") };
     candidate.observe_version(at(7).moment, late, None);
     assert_eq!(candidate.request().map(|request| request.id), Some(deletion));
 }
@@ -234,7 +244,7 @@ fn a_ping_is_answered_once_for_each_object() {
     candidate.observe_written(at(3), creation, Outcome::Landed(of_next(version(9))));
     assert_eq!(next(&mut candidate, 3), None);
     candidate.observe_version(at(4).moment, of_next(pinged(10, 7)), None);
-    assert!(matches!(next(&mut candidate, 4), Some((Action::RenewCandidate { .. }, _))), "it is another object");
+    assert!(matches!(next(&mut candidate, 4), Some((Request::PatchCandidate { .. }, _))), "it is another object");
 }
 
 #[test]
@@ -303,8 +313,8 @@ fn a_late_answer_to_an_abandoned_write_does_not_answer_the_next_write() {
 fn a_candidate_that_is_deleted_under_an_unanswered_read_is_created_again() {
     let mut candidate = created();
     candidate.poll();
-    assert!(matches!(next(&mut candidate, 3), Some((Action::ReadCandidate(_), _))));
+    assert!(matches!(next(&mut candidate, 3), Some((Request::ReadCandidate { .. }, _))));
     candidate.observe_missing(at(4), Source::Watch);
     candidate.pass_time(at(8).moment);
-    assert!(matches!(next(&mut candidate, 8), Some((Action::CreateCandidate { .. }, _))));
+    assert!(matches!(next(&mut candidate, 8), Some((Request::CreateCandidate { .. }, _))));
 }

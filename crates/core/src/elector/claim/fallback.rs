@@ -19,12 +19,12 @@
 use std::time::Duration;
 
 use super::super::config::Config;
-use super::super::messages::{Action, AttemptId, Note, Withheld};
+use super::super::messages::{AttemptId, Note, Withheld};
 use super::super::plan::{Plan, PlannedRequest};
 use super::super::timers::Timer;
 use super::vacancy::Vacancy;
 use crate::model::{
-    CandidateRecord, CandidateState, Hold, Inadmissible, LeaseRecord, Moment, Now, Standing, Version, WireTime,
+    CandidateRecord, CandidateState, Hold, Inadmissible, LeaseRecord, Moment, Now, Request, Standing, Version, WireTime,
 };
 use crate::ranking::{Contender, Rank, Rule};
 
@@ -127,7 +127,8 @@ impl Fallback {
         if now < due {
             return;
         }
-        let withheld = if config.fallback { withheld_by(hold) } else { Some(Withheld::TurnedOff) };
+        let falls_back = config.candidate().is_some_and(|candidate| candidate.fallback);
+        let withheld = if falls_back { withheld_by(hold) } else { Some(Withheld::TurnedOff) };
         if let Some(withheld) = withheld {
             plan.notes.extend(self.news(Note::Withheld(withheld)));
             return;
@@ -146,8 +147,7 @@ impl Fallback {
             None => now,
         };
         if plan.may_request(Timer::List, list_at) {
-            let request = plan.request();
-            plan.act(Action::ListCandidates(request.id));
+            let request = plan.send(Request::ListCandidates { lease_name: config.lease_name.clone() });
             self.listing = Some(Listing { request, vacancy });
         }
     }
@@ -238,7 +238,8 @@ fn wait(
         candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record));
     let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
     if rule == Rule::NoCandidates {
-        rule = Rule::of([(&Version::new(0, 0, 0), &config.strategy)]);
+        let own = config.candidate().and_then(|candidate| candidate.strategy.clone()).unwrap_or_default();
+        rule = Rule::of([(&Version::new(0, 0, 0), &own)]);
     }
     match &rule {
         Rule::Ours(_) | Rule::NoCandidates => {}

@@ -24,9 +24,6 @@ pub enum Request {
         name: String,
         /// The write.
         write: Box<LeaseWrite>,
-        /// The version on which the write is conditional, if the sender knows its content. The reply does not depend on
-        /// it. A store that keeps copies of some fields derives them from it.
-        current: Option<Box<LeaseRecord>>,
     },
     /// Read a candidate live.
     ReadCandidate {
@@ -157,14 +154,25 @@ impl Request {
         Self::CreateLease { name: name.into() }
     }
 
-    /// Writes a Lease, on the version `current`.
-    pub fn write_lease(name: impl Into<String>, write: LeaseWrite, current: &LeaseRecord) -> Self {
-        Self::WriteLease { name: name.into(), write: Box::new(write), current: Some(Box::new(current.clone())) }
+    /// Writes a Lease.
+    pub fn write_lease(name: impl Into<String>, write: LeaseWrite) -> Self {
+        Self::WriteLease { name: name.into(), write: Box::new(write) }
     }
 
     /// Changes the candidate with this uid.
     pub fn patch_candidate(candidate: impl Into<CandidateKey>, uid: impl Into<String>, patch: CandidatePatch) -> Self {
         Self::PatchCandidate { candidate: candidate.into(), uid: uid.into(), patch }
+    }
+
+    /// Replaces the status of the candidate with this uid. `since` are the times of its
+    /// [conditions](CandidatePatch::Status).
+    pub fn patch_status(
+        candidate: impl Into<CandidateKey>,
+        uid: impl Into<String>,
+        status: RecordedStatus,
+        since: [WireTime; 3],
+    ) -> Self {
+        Self::patch_candidate(candidate, uid, CandidatePatch::Status { status: Box::new(status), since })
     }
 
     /// The name of its object. For a list of candidates, that is the name of their Lease.
@@ -178,6 +186,20 @@ impl Request {
             Self::ReadCandidate { candidate }
             | Self::PatchCandidate { candidate, .. }
             | Self::DeleteCandidate { candidate, .. } => &candidate.name,
+        }
+    }
+
+    /// The candidate that it is about, if that exists already.
+    pub const fn candidate(&self) -> Option<&CandidateKey> {
+        match self {
+            Self::ReadCandidate { candidate }
+            | Self::PatchCandidate { candidate, .. }
+            | Self::DeleteCandidate { candidate, .. } => Some(candidate),
+            Self::ReadLease { .. }
+            | Self::CreateLease { .. }
+            | Self::WriteLease { .. }
+            | Self::ListCandidates { .. }
+            | Self::CreateCandidate { .. } => None,
         }
     }
 

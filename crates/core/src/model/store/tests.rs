@@ -34,7 +34,7 @@ fn delete(uid: &str, resource_version: Option<u64>) -> Request {
 }
 
 fn write(write: LeaseWrite) -> Request {
-    Request::WriteLease { name: lease_name(), write: Box::new(write), current: None }
+    Request::WriteLease { name: lease_name(), write: Box::new(write) }
 }
 
 fn lease(reply: Reply) -> LeaseRecord {

@@ -39,7 +39,7 @@ async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
     let store = MemoryStore::new();
     let builder = Elector::coordinated(&store, "n", "l", "1.2.0").identity("a").pod("a", "unknown");
     let elector = builder.build().unwrap();
-    let unowned = Box::new(Nomination { pod: None, ..elector.nomination().unwrap().clone() });
+    let unowned = Box::new(Nomination { pod: None, ..elector.nomination().unwrap() });
     let _campaign = elector.start();
     sleep(Duration::from_secs(1)).await;
     let first = store.candidate("n", "a").unwrap();
