@@ -22,7 +22,7 @@ const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retr
 
 impl World {
     /// A namespace of a control plane that several tests share. It serves native candidates, and elects none.
-    pub(super) async fn with_native(name: &str) -> Self {
+    pub(crate) async fn with_native(name: &str) -> Self {
         static SERVED: OnceCell<ControlPlane> = OnceCell::const_new();
         let start = async || ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
         let plane = Shared::new(SERVED.get_or_init(start).await);

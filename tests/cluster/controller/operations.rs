@@ -1,11 +1,10 @@
 //! What an operator observes of a healthy and of an unhealthy controller.
 
-use hustings_controlplane::ControlPlane;
 use serde_json::Value;
 
 use super::peer::Peer;
 use super::revoked::grant_all;
-use super::support::{Controller, World, eventually, install_crd};
+use super::support::{Controller, World, eventually};
 
 #[tokio::test]
 async fn health_and_metrics_are_served() {
@@ -71,30 +70,4 @@ async fn missing_permissions_are_reported_and_delay_no_other_namespace() {
 
     grant_all(&world, &forbidden, "controller").await;
     controller.ready().await;
-}
-
-#[tokio::test]
-async fn the_controller_waits_for_a_missing_crd_and_survives_a_restart_of_the_api_server() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let controller = Controller::start(&plane, &plane.kubeconfig(), &["-n", "default"]).await;
-    eventually("readyz reports the missing CRD", || async {
-        let body = controller.get("/readyz?verbose").await?.body;
-        if body.contains("hustings crds | kubectl apply -f -") { Ok(()) } else { Err(body) }
-    })
-    .await;
-    install_crd(&plane.admin()).await;
-    let controller = controller.ready().await;
-    controller.leads().await;
-
-    plane.apiserver().kill().unwrap();
-    eventually("it notices", || async {
-        let answer = controller.get("/readyz").await?;
-        if answer.code == 503 { Ok(()) } else { Err(answer.body) }
-    })
-    .await;
-    assert_eq!(controller.get("/livez").await.unwrap().code, 200, "a restart would not help");
-    plane.apiserver().restart().await.unwrap();
-    let controller = controller.ready().await;
-    controller.leads().await;
-    assert_eq!(controller.process.stop().await.unwrap().code(), Some(0));
 }
