@@ -12,7 +12,6 @@
 
 mod acts;
 mod backoff;
-mod ballot;
 mod builder;
 mod config;
 mod damping;
@@ -22,6 +21,7 @@ mod evidence;
 mod fingerprint;
 mod hand_over;
 mod ineffective;
+mod inquiry;
 mod judging;
 mod losses;
 mod member;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Conditions, Seat};
+use super::eligibility::{Conditions, Incumbent};
 use super::member::Member;
 use super::state::ReportedActs;
 use super::{Action, AdminAct, Election, Event, LeaseVerdict, Timer, TransferRefusal, writes};
@@ -84,14 +84,14 @@ impl Election {
     pub(super) fn conclude_transfer(
         &mut self,
         electee: Option<&CandidateKey>,
-        seat: &Seat,
+        incumbent: &Incumbent,
         conditions: &Conditions,
         builder: &mut DecisionBuilder,
     ) {
         let Some(to) = conditions.transfer.clone() else { return };
         let is_done = electee.is_some_and(|electee| to.includes(electee));
         let event = (!is_done).then(|| {
-            let why = conditions.refusal(&self.members, &to, electee, seat);
+            let why = conditions.refusal(&self.members, &to, electee, incumbent);
             Event::TransferRefused { to, why }
         });
         if builder.writes_lease() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::TransferRefusal;
 use super::losses::Members;
-use super::member::{Claim, Member, Response};
+use super::member::{Declared, Member, Response};
 use super::reason::{Choice, Ineligible};
 use crate::model::{
     CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Transfer, WireTime,
@@ -26,13 +26,13 @@ pub(super) enum Eligibility {
     Ineligible(Ineligible),
 }
 
-/// What a candidate may be elected to.
+/// The holder whom an elected candidate would succeed.
 #[derive(Clone, Debug)]
-pub(super) enum Seat {
-    /// A Lease that is free, or that its holder is about to lose or to give up. The holder does not succeed itself.
-    Vacant { holder: Option<Arc<str>> },
-    /// A Lease whose live holder keeps it unless a candidate is better.
-    Taken {
+pub(super) enum Incumbent {
+    /// The Lease is free, or its holder is about to lose it or to give it up. The holder does not succeed itself.
+    Gone { holder: Option<Arc<str>> },
+    /// The live holder keeps the Lease unless a candidate is better.
+    Live {
         holder: CandidateKey,
         rank: Rank,
         is_damped: bool,
@@ -67,9 +67,9 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// The claims of a candidate, or the reason why it is not admissible. Age never makes a candidate inadmissible.
-    pub(super) fn admit<'m>(&self, member: &'m Member) -> Result<&'m Claim, Inadmissible> {
-        let claim = member.claim.as_ref().map_err(Clone::clone)?;
+    /// What a candidate declares, or the reason why it is not admissible. Age never makes a candidate inadmissible.
+    pub(super) fn admit<'m>(&self, member: &'m Member) -> Result<&'m Declared, Inadmissible> {
+        let declared = member.declared.as_ref().map_err(Clone::clone)?;
         // client-go compares only the name. It would take up the other candidate's grant, and both would lead.
         if member.key.kind == CandidateKind::Hustings && self.shared_names.contains(&member.key.name) {
             return Err(Inadmissible::Namesake);
@@ -77,33 +77,33 @@ impl Conditions {
         if member.lacks_renew_time() {
             return Err(Inadmissible::RenewTimeMissing);
         }
-        self.rule.admits(&claim.standing).map(|()| claim)
+        self.rule.admits(&declared.standing).map(|()| declared)
     }
 
-    /// Whether a candidate may be elected to `seat`.
-    pub(super) fn eligibility(&self, member: &Member, seat: &Seat) -> Eligibility {
-        match self.check(member, seat) {
+    /// Whether a candidate may be elected to succeed `incumbent`.
+    pub(super) fn eligibility(&self, member: &Member, incumbent: &Incumbent) -> Eligibility {
+        match self.check(member, incumbent) {
             Err(reason) => Eligibility::Ineligible(reason),
             Ok(()) if self.is_damped(member) => Eligibility::RanksLast,
             Ok(()) => Eligibility::Eligible,
         }
     }
 
-    fn check(&self, member: &Member, seat: &Seat) -> Result<(), Ineligible> {
-        let claim = self.admit(member).map_err(Ineligible::Inadmissible)?;
+    fn check(&self, member: &Member, incumbent: &Incumbent) -> Result<(), Ineligible> {
+        let declared = self.admit(member).map_err(Ineligible::Inadmissible)?;
         if let Some(exclusion) = self.exclusion(member) {
             return Err(Ineligible::Excluded(exclusion.reason.clone()));
         }
         if member.failed_at.is_some() {
             return Err(Ineligible::Unresponsive);
         }
-        if seat.holder() == Some(&member.key.name) {
+        if incumbent.holder() == Some(&member.key.name) {
             return Err(Ineligible::Holder);
         }
-        let outranked = self.outranked(member, claim, seat);
-        let keeps_out_damped = match seat {
-            Seat::Taken { is_damped, .. } => member.losses.forfeited || !is_damped || outranked.is_some(),
-            Seat::Vacant { .. } => self.hold.is_some(),
+        let outranked = self.outranked(member, declared, incumbent);
+        let keeps_out_damped = match incumbent {
+            Incumbent::Live { is_damped, .. } => member.losses.forfeited || !is_damped || outranked.is_some(),
+            Incumbent::Gone { .. } => self.hold.is_some(),
         };
         if keeps_out_damped && self.is_damped(member) {
             return Err(if member.losses.forfeited { Ineligible::Forfeited } else { Ineligible::Damped });
@@ -111,26 +111,26 @@ impl Conditions {
         if let Some(hold) = &self.hold {
             return Err(Ineligible::OnHold(hold.clone()));
         }
-        match (outranked, seat) {
+        match (outranked, incumbent) {
             (Some(reason), _) => Err(reason),
-            (None, Seat::Taken { .. }) if self.holder_stays => Err(Ineligible::HolderStays),
+            (None, Incumbent::Live { .. }) if self.holder_stays => Err(Ineligible::HolderStays),
             (None, _) => Ok(()),
         }
     }
 
     /// Why this candidate does not replace the live holder; `None` if it may.
-    fn outranked(&self, member: &Member, claim: &Claim, seat: &Seat) -> Option<Ineligible> {
-        let Seat::Taken { holder, rank, is_excluded, .. } = seat else { return None };
+    fn outranked(&self, member: &Member, declared: &Declared, incumbent: &Incumbent) -> Option<Ineligible> {
+        let Incumbent::Live { holder, rank, is_excluded, .. } = incumbent else { return None };
         if *is_excluded || self.is_pinned(&member.key) {
             return None;
         }
         if self.is_pinned(holder) {
             return Some(Ineligible::HolderPinned);
         }
-        if claim.rank.is_better_than_holder(rank, self.rule.strategy()) {
+        if declared.rank.is_better_than_holder(rank, self.rule.strategy()) {
             return None;
         }
-        match rank.criterion(&claim.rank, self.rule.strategy()).filter(|criterion| criterion.is_merit()) {
+        match rank.criterion(&declared.rank, self.rule.strategy()).filter(|criterion| criterion.is_merit()) {
             Some(merit) => Some(Ineligible::Outranked(merit)),
             None => (!self.may_follow_equal(&member.key)).then_some(Ineligible::Tie),
         }
@@ -161,10 +161,10 @@ impl Conditions {
     }
 
     /// An admissible candidate, as the order of all candidates compares it.
-    pub(super) fn contender<'m>(&'m self, (member, claim): (&Member, &'m Claim)) -> Contender<'m> {
+    pub(super) fn contender<'m>(&'m self, (member, declared): (&Member, &'m Declared)) -> Contender<'m> {
         Contender {
             strategy: self.rule.strategy(),
-            rank: &claim.rank,
+            rank: &declared.rank,
             is_excluded: self.is_excluded(member),
             last_loss: self.last_loss(member),
             is_pinned: self.is_pinned(&member.key),
@@ -182,11 +182,11 @@ impl Conditions {
     }
 }
 
-impl Seat {
+impl Incumbent {
     fn holder(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Vacant { holder } => holder.as_ref(),
-            Self::Taken { holder, .. } => Some(&holder.name),
+            Self::Gone { holder } => holder.as_ref(),
+            Self::Live { holder, .. } => Some(&holder.name),
         }
     }
 }
@@ -208,18 +208,18 @@ impl Conditions {
     }
 
     /// The admissible candidates, best first.
-    pub(super) fn admissible<'m>(&'m self, members: &'m Members) -> impl Iterator<Item = (&'m Member, &'m Claim)> {
+    pub(super) fn admissible<'m>(&'m self, members: &'m Members) -> impl Iterator<Item = (&'m Member, &'m Declared)> {
         self.ranked(members).into_iter().filter_map(|member| Some((member, self.admit(member).ok()?)))
     }
 
-    /// The candidates that may be elected to `seat`, best first.
+    /// The candidates that may be elected to succeed `incumbent`, best first.
     pub(super) fn eligible_mut<'m>(
         &self,
         members: &'m mut Members,
-        seat: &Seat,
+        incumbent: &Incumbent,
     ) -> impl Iterator<Item = &'m mut Member> {
         let members = members.values_mut().map(AsMut::as_mut);
-        let mut eligible: Vec<&mut Member> = members.filter(|member| self.check(member, seat).is_ok()).collect();
+        let mut eligible: Vec<&mut Member> = members.filter(|member| self.check(member, incumbent).is_ok()).collect();
         eligible.sort_by(|a, b| self.compare(a, b));
         eligible.into_iter()
     }
@@ -232,24 +232,24 @@ impl Conditions {
         holder: &CandidateKey,
     ) -> Option<Criterion> {
         let (electee, holder) = (members.get(electee)?, members.get(holder)?);
-        let (claim, held_claim) = (self.admit(electee).ok()?, self.admit(holder).ok()?);
+        let (declared, held_declared) = (self.admit(electee).ok()?, self.admit(holder).ok()?);
         Some(if self.is_excluded(holder) {
             Criterion::Exclusion
         } else if self.is_pinned(&electee.key) {
             Criterion::Pin
         } else {
-            let merit = claim.rank.criterion(&held_claim.rank, self.rule.strategy());
+            let merit = declared.rank.criterion(&held_declared.rank, self.rule.strategy());
             merit.filter(|criterion| criterion.is_merit()).unwrap_or(Criterion::Transfer)
         })
     }
 
-    /// The seat of a live holder, if it is an admissible candidate.
-    pub(super) fn seat_of(&self, members: &Members, holder: &CandidateKey) -> Option<Seat> {
+    /// The live holder as incumbent, if it is an admissible candidate.
+    pub(super) fn incumbent(&self, members: &Members, holder: &CandidateKey) -> Option<Incumbent> {
         let member = members.get(holder)?;
-        let claim = self.admit(member).ok()?;
+        let declared = self.admit(member).ok()?;
         let is_excluded = self.is_excluded(member);
         let is_damped = is_excluded || self.is_damped(member);
-        Some(Seat::Taken { holder: holder.clone(), rank: claim.rank.clone(), is_damped, is_excluded })
+        Some(Incumbent::Live { holder: holder.clone(), rank: declared.rank.clone(), is_damped, is_excluded })
     }
 
     /// Why `electee` is elected to a free Lease.
@@ -273,13 +273,13 @@ impl Conditions {
         members: &Members,
         to: &Transfer,
         electee: Option<&CandidateKey>,
-        seat: &Seat,
+        incumbent: &Incumbent,
     ) -> TransferRefusal {
         let Transfer::To(name) = to else { return TransferRefusal::NoOther };
         let Some(member) = self.ranked(members).into_iter().find(|member| *member.key.name == **name) else {
             return TransferRefusal::NoSuchCandidate;
         };
-        match (self.eligibility(member, seat), electee) {
+        match (self.eligibility(member, incumbent), electee) {
             (Eligibility::Ineligible(Ineligible::Holder), _) => TransferRefusal::Holds,
             (Eligibility::Ineligible(why), _) => TransferRefusal::Ineligible(why),
             (_, Some(better)) => TransferRefusal::Outranked(better.clone()),
@@ -290,7 +290,7 @@ impl Conditions {
     /// The order of all candidates, the better one first. Those that are not admissible come last.
     fn compare(&self, a: &Member, b: &Member) -> Ordering {
         match (self.admit(a), self.admit(b)) {
-            (Ok(a_claim), Ok(b_claim)) => self.contender((a, a_claim)).order(&self.contender((b, b_claim))),
+            (Ok(a_declared), Ok(b_declared)) => self.contender((a, a_declared)).order(&self.contender((b, b_declared))),
             (Ok(_), Err(_)) => Ordering::Less,
             (Err(_), Ok(_)) => Ordering::Greater,
             (Err(_), Err(_)) => a.key.cmp(&b.key),
@@ -304,8 +304,8 @@ pub(super) fn rule_and_hold<'m>(
     members: impl Iterator<Item = &'m Member>,
     wall: WireTime,
 ) -> (Rule, Option<Hold>) {
-    let claims = determining_claims(members);
-    let rule = Rule::of(claims.map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)));
+    let rule =
+        Rule::of(deciding(members).map(|declared| (&declared.standing.binary_version, &declared.standing.strategy)));
     let hold = match (lease.and_then(|lease| lease.pause(wall)), &rule) {
         (Some(pause), _) => Some(pause),
         (_, Rule::NoCandidates | Rule::Ours(_)) => None,
@@ -322,12 +322,12 @@ pub(super) fn shared_names<'m>(members: impl Iterator<Item = &'m Member>) -> BTr
     shared.map(|member| Arc::clone(&member.key.name)).collect()
 }
 
-/// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive and that the
+/// The declarations that determine the strategy: those of all candidates that are not known to be Unresponsive and that the
 /// controller may ping.
-pub(super) fn determining_claims<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
+pub(super) fn deciding<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Declared> {
     members
         .filter(|member| member.failed_at.is_none() && !member.lacks_renew_time())
-        .filter_map(|member| member.claim.as_ref().ok())
+        .filter_map(|member| member.declared.as_ref().ok())
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ impl Election {
     }
 
     /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred
-    /// holder, and the claims and processes of both.
+    /// holder, and what both declare, and their processes.
     ///
     /// The wait before the next ping of the preferred holder is the time from that change to its last ping. So the
     /// intervals double, and a holder that never hands over costs few writes.
@@ -127,7 +127,7 @@ impl Election {
         self.members
             .values()
             .filter(|member| member.key == asked.holder || member.key == asked.preferred)
-            .map(|member| member.claim_changed_at)
+            .map(|member| member.declared_at)
             .chain(term)
             .fold(asked.preferred_since, Moment::max)
     }

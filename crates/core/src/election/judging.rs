@@ -1,7 +1,7 @@
 //! How an election reaches its verdicts: the state of the Lease, and for each candidate whether it leads, and why.
 
 use super::builder::DecisionBuilder;
-use super::eligibility::{Conditions, Eligibility, Seat};
+use super::eligibility::{Conditions, Eligibility, Incumbent};
 use super::losses::{candidate_named, holder_of, kind_of};
 use super::member::{Member, Response};
 use super::state::UnheldPeriod;
@@ -15,7 +15,7 @@ use crate::model::{
 pub(super) struct LeaseContext<'a> {
     pub(super) lease: &'a LeaseVerdict,
     pub(super) conditions: &'a Conditions,
-    pub(super) seat: Seat,
+    pub(super) incumbent: Incumbent,
     /// The place of the preferred holder in the order.
     pub(super) preferred_place: Option<usize>,
     /// An election is running, so most verdicts will change in a moment.
@@ -134,9 +134,9 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) -> Vec<CandidateVerdict> {
         let now = builder.now.moment;
-        let (seat, preferred) = match verdict {
+        let (incumbent, preferred) = match verdict {
             LeaseVerdict::Held { holder, preferred, .. } => {
-                (conditions.seat_of(&self.members, holder), preferred.as_ref())
+                (conditions.incumbent(&self.members, holder), preferred.as_ref())
             }
             _ => (None, None),
         };
@@ -147,9 +147,9 @@ impl Election {
         let context = LeaseContext {
             lease: verdict,
             conditions,
-            seat: seat.unwrap_or(Seat::Vacant { holder: None }),
+            incumbent: incumbent.unwrap_or(Incumbent::Gone { holder: None }),
             preferred_place,
-            electing: self.ballot.is_some(),
+            electing: self.inquiry.is_some(),
             grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),
             config: &self.config,
         };
@@ -186,7 +186,7 @@ impl LeaseContext<'_> {
     }
 
     fn judge(&self, member: &Member, place: usize) -> (CandidateState, Reason) {
-        let eligibility = self.conditions.eligibility(member, &self.seat);
+        let eligibility = self.conditions.eligibility(member, &self.incumbent);
         if let Eligibility::Ineligible(reason @ Ineligible::Inadmissible(_)) = eligibility {
             return (CandidateState::Invalid, Reason::Ineligible(reason));
         }

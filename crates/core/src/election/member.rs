@@ -3,7 +3,7 @@
 //! The age of a timestamp never proves that a candidate is live. Proof is a changed `renewTime` in a version newer than
 //! that of the ping, or a renewal of the Lease as its holder. The first observation of a candidate proves nothing.
 
-mod claim;
+mod declared;
 mod ping;
 mod statuses;
 
@@ -18,7 +18,7 @@ use crate::model::{
     Moment, Now, Request, WireTime,
 };
 
-pub(super) use self::claim::Claim;
+pub(super) use self::declared::Declared;
 use self::ping::{Ping, PingWritten, Wait};
 use self::statuses::Statuses;
 
@@ -29,11 +29,11 @@ pub(super) struct Member {
     pub(super) uid: Arc<str>,
     /// Shared, so that a store of the caller can hold the same copy.
     pub(super) record: Arc<CandidateRecord>,
-    /// Its claims, parsed once per version.
-    pub(super) claim: Result<Claim, Inadmissible>,
+    /// What it declares, parsed once per version.
+    pub(super) declared: Result<Declared, Inadmissible>,
     pub(super) first_seen: Moment,
     /// When its versions, strategy, priority or session last changed, or when it was first observed.
-    pub(super) claim_changed_at: Moment,
+    pub(super) declared_at: Moment,
     newest_seen_at: Moment,
     pub(super) ping: Ping,
     pub(super) last_ping_at: Option<Moment>,
@@ -104,9 +104,9 @@ impl Member {
         let mut member = Self {
             key: record.key(),
             uid: record.uid.as_str().into(),
-            claim: Claim::read(&record),
+            declared: Declared::read(&record),
             first_seen: now.moment,
-            claim_changed_at: now.moment,
+            declared_at: now.moment,
             newest_seen_at: now.moment,
             ping: Ping::IDLE,
             last_ping_at: None,
@@ -317,17 +317,17 @@ impl Member {
         if versions_changed || is_new_process {
             self.losses.forfeited = false;
         }
-        let claim_changed = versions_changed || record.strategy != old.strategy || record.priority != old.priority;
-        if claim_changed || is_new_process {
-            self.claim_changed_at = now.moment;
+        let is_changed = versions_changed || record.strategy != old.strategy || record.priority != old.priority;
+        if is_changed || is_new_process {
+            self.declared_at = now.moment;
         }
-        if claim_changed || record.renewal() != old.renewal() {
+        if is_changed || record.renewal() != old.renewal() {
             self.failed_at = None;
             if matches!(self.response, Response::Missed { .. }) {
                 self.response = Response::Unknown;
             }
         }
-        self.claim = Claim::read(&record);
+        self.declared = Declared::read(&record);
         let is_behind = record.renew_time < record.ping_time;
         self.answers_again = record.kind == CandidateKind::Native
             && is_behind

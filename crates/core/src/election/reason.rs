@@ -39,9 +39,9 @@ pub enum Reason {
 /// Why a candidate may not be elected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ineligible {
-    /// Its claims are not valid, or the strategy does not admit them.
+    /// What it declares is not valid, or the strategy does not admit them.
     Inadmissible(Inadmissible),
-    /// It did not answer a ping, and its claims and `renewTime` have not changed since.
+    /// It did not answer a ping, and what it declares and `renewTime` have not changed since.
     Unresponsive,
     /// It is the holder.
     Holder,

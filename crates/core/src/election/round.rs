@@ -64,7 +64,7 @@ impl Election {
                 self.name_strategy(conditions.rule.strategy().as_str(), builder);
             }
             (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, conditions, builder),
-            _ => self.ballot = None,
+            _ => self.inquiry = None,
         }
         self.end_acts(&verdict, conditions, builder);
         self.remove_mark(&verdict, builder);

@@ -5,10 +5,10 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::backoff::Backoff;
-use super::ballot::Ballot;
 use super::evidence::HolderWatch;
 use super::hand_over::HandOverRequest;
 use super::ineffective::{IneffectiveWrites, Part};
+use super::inquiry::Inquiry;
 use super::losses::{HoldingPeriod, Members};
 use super::member::Member;
 use super::second_controller::SecondController;
@@ -29,7 +29,7 @@ pub struct Election {
     pub(super) holding_period: Option<HoldingPeriod>,
     pub(super) holder_watch: HolderWatch,
     pub(super) members: Members,
-    pub(super) ballot: Option<Ballot>,
+    pub(super) inquiry: Option<Inquiry>,
     /// The current period without a holder, if the Lease has none.
     pub(super) unheld_period: Option<UnheldPeriod>,
     /// The current request to hand over, if there is one.
@@ -73,7 +73,7 @@ impl Election {
             holding_period: None,
             holder_watch: HolderWatch::default(),
             members: BTreeMap::new(),
-            ballot: None,
+            inquiry: None,
             unheld_period: None,
             request: None,
             reported_acts: ReportedActs::default(),

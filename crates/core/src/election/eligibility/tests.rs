@@ -26,22 +26,27 @@ fn conditions(hold: Option<Hold>) -> Conditions {
     }
 }
 
-fn taken(holder: &Member) -> Seat {
+fn taken(holder: &Member) -> Incumbent {
     let is_damped = holder.losses.damping.until(NOW.moment).is_some();
-    Seat::Taken { holder: holder.key.clone(), rank: holder.claim.clone().unwrap().rank, is_damped, is_excluded: false }
+    Incumbent::Live {
+        holder: holder.key.clone(),
+        rank: holder.declared.clone().unwrap().rank,
+        is_damped,
+        is_excluded: false,
+    }
 }
 
 #[test]
 fn each_reason_against_a_candidate_is_named() {
-    let vacant = Seat::Vacant { holder: None };
-    let check = |member: &Member, seat: &Seat| conditions(None).eligibility(member, seat);
+    let vacant = Incumbent::Gone { holder: None };
+    let check = |member: &Member, incumbent: &Incumbent| conditions(None).eligibility(member, incumbent);
     let ineligible = Eligibility::Ineligible;
     let inadmissible =
         Ineligible::Inadmissible(Inadmissible::EmulationVersionMissing(crate::model::Strategy::OldestEmulationVersion));
     assert_eq!(check(&member("a", None, 0), &vacant), ineligible(inadmissible));
     let a = member("a", Some("1.5"), 0);
     assert_eq!(check(&a, &vacant), Eligibility::Eligible);
-    assert_eq!(check(&a, &Seat::Vacant { holder: Some("a".into()) }), ineligible(Ineligible::Holder));
+    assert_eq!(check(&a, &Incumbent::Gone { holder: Some("a".into()) }), ineligible(Ineligible::Holder));
     assert_eq!(check(&a, &taken(&a)), ineligible(Ineligible::Holder));
     assert_eq!(check(&a, &taken(&member("b", Some("1.5"), 0))), ineligible(Ineligible::Tie));
     let older = Ineligible::Outranked(Criterion::EmulationVersion);
@@ -56,10 +61,10 @@ fn each_reason_against_a_candidate_is_named() {
 
 #[test]
 fn a_damped_candidate_replaces_only_a_damped_holder_and_none_if_it_left_a_grant_unused() {
-    let check = |member: &Member, seat: &Seat| conditions(None).eligibility(member, seat);
+    let check = |member: &Member, incumbent: &Incumbent| conditions(None).eligibility(member, incumbent);
     let mut damped = member("a", Some("1.4"), 1);
     let (holder, damped_holder) = (member("b", Some("1.5"), 0), member("b", Some("1.5"), 1));
-    assert_eq!(check(&damped, &Seat::Vacant { holder: None }), Eligibility::RanksLast);
+    assert_eq!(check(&damped, &Incumbent::Gone { holder: None }), Eligibility::RanksLast);
     assert_eq!(check(&damped, &taken(&holder)), Eligibility::Ineligible(Ineligible::Damped));
     assert_eq!(check(&damped, &taken(&damped_holder)), Eligibility::RanksLast);
     damped.losses.forfeited = true;
@@ -77,9 +82,9 @@ fn a_pause_precedes_the_strategy_of_the_candidates() {
     let hold = |lease: &LeaseRecord, member: &Member| rule_and_hold(Some(lease), std::iter::once(member), NOW.wall).1;
     assert_eq!(hold(&lease("disagreement"), &dissenter), None, "the candidate asks for our strategy");
     assert_eq!(hold(&lease("maintenance"), &dissenter), Some(Hold::Pause("maintenance".to_owned())));
-    if let Ok(claim) = &mut dissenter.claim {
-        claim.standing.strategy = crate::model::Strategy::ThirdParty("x.io/Y".to_owned());
-        claim.standing.binary_version = Version::new(1, 9, 0);
+    if let Ok(declared) = &mut dissenter.declared {
+        declared.standing.strategy = crate::model::Strategy::ThirdParty("x.io/Y".to_owned());
+        declared.standing.binary_version = Version::new(1, 9, 0);
     }
     assert_eq!(hold(&lease("disagreement"), &dissenter), Some(Hold::ThirdPartyStrategy("x.io/Y".to_owned())));
     assert_eq!(hold(&lease("maintenance"), &dissenter), Some(Hold::Pause("maintenance".to_owned())));
@@ -93,6 +98,6 @@ fn a_damped_candidate_may_replace_an_excluded_holder() {
     let holder_key = holder.key.clone();
     let members = Members::from([holder, damped.clone()].map(|member| (member.key.clone(), Box::new(member))));
     let conditions = conditions(None);
-    let seat = conditions.seat_of(&members, &holder_key).unwrap();
-    assert_eq!(conditions.eligibility(&damped, &seat), Eligibility::RanksLast);
+    let incumbent = conditions.incumbent(&members, &holder_key).unwrap();
+    assert_eq!(conditions.eligibility(&damped, &incumbent), Eligibility::RanksLast);
 }

@@ -27,12 +27,12 @@ fn a_candidate_better_than_the_holder_is_pinged_unless_an_even_better_one_is_pre
         rule: Rule::Ours(crate::model::Strategy::OldestEmulationVersion),
         ..Election::new(Config::default(), "n", "l").conditions(NOW)
     };
-    let rank = holder.claim.clone().unwrap().rank;
+    let rank = holder.declared.clone().unwrap().rank;
     let config = Config::default();
     let context = LeaseContext {
         lease: &lease,
         conditions: &conditions,
-        seat: Seat::Taken { holder: holder.key.clone(), rank, is_damped: false, is_excluded: false },
+        incumbent: Incumbent::Live { holder: holder.key.clone(), rank, is_damped: false, is_excluded: false },
         preferred_place: Some(2),
         electing: false,
         grant_is_young: false,

@@ -196,18 +196,18 @@ fn a_read_counts_unless_something_newer_was_observed_since_its_sending() {
 }
 
 #[test]
-fn the_claim_follows_the_newest_version() {
+fn what_a_candidate_declares_follows_the_newest_version() {
     let mut member = Member::first(version(5, 100), now(0), &Config::default());
     let versions = ["1.0", "1.1", "1.1"].map(str::to_owned);
     for (resource_version, binary_version) in (6..).zip(versions) {
         let emulation_version = Some("1.0".to_owned());
         let creation_time = WireTime::from_micros(i64::from(resource_version == 8));
-        let stood = member.claim.clone();
+        let stood = member.declared.clone();
         let record = version(resource_version, 100);
         let record = CandidateRecord { creation_time, binary_version, emulation_version, ..record };
         observe(&mut member, record, Source::Watch, 1);
-        assert_eq!(member.claim, Claim::read(&member.record));
-        assert_ne!(member.claim, stood);
+        assert_eq!(member.declared, Declared::read(&member.record));
+        assert_ne!(member.declared, stood);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
 use crate::election::builder::DecisionBuilder;
-use crate::election::eligibility::{Conditions, Seat};
+use crate::election::eligibility::{Conditions, Incumbent};
+use crate::election::inquiry::{Inquiry, InquiryPurpose, InquiryResult};
 use crate::election::member::Member;
 use crate::election::{Action, Election, Event, Timer, hand_over, writes};
 use crate::model::{CandidateKey, CandidateKind, Transfer};
@@ -18,30 +18,30 @@ impl Election {
         holder: Option<&Arc<str>>,
         builder: &mut DecisionBuilder,
     ) {
-        let ballot = Ballot::enter(&mut self.ballot, BallotPurpose::Fill, builder.now.moment, &self.config);
-        let seat = Seat::Vacant { holder: holder.cloned() };
-        ballot.poll(conditions.eligible_mut(&mut self.members, &seat), None, builder, &self.config);
+        let inquiry = Inquiry::enter(&mut self.inquiry, InquiryPurpose::Fill, builder.now.moment, &self.config);
+        let incumbent = Incumbent::Gone { holder: holder.cloned() };
+        inquiry.poll(conditions.eligible_mut(&mut self.members, &incumbent), None, builder, &self.config);
     }
 
     /// The Lease is free: elects a holder.
     pub(super) fn fill(&mut self, conditions: &Conditions, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
-        let ballot = Ballot::enter(&mut self.ballot, BallotPurpose::Fill, now, &self.config);
-        let seat = Seat::Vacant { holder: None };
-        let outcome = ballot.poll(conditions.eligible_mut(&mut self.members, &seat), None, builder, &self.config);
+        let inquiry = Inquiry::enter(&mut self.inquiry, InquiryPurpose::Fill, now, &self.config);
+        let incumbent = Incumbent::Gone { holder: None };
+        let outcome = inquiry.poll(conditions.eligible_mut(&mut self.members, &incumbent), None, builder, &self.config);
         let electee = match outcome {
-            BallotResult::Open => return,
-            BallotResult::Closed(None) => {
-                self.ballot = None;
+            InquiryResult::Open => return,
+            InquiryResult::Closed(None) => {
+                self.inquiry = None;
                 self.report_no_live_candidate(conditions, builder);
                 return;
             }
-            BallotResult::Closed(Some(electee)) => electee,
+            InquiryResult::Closed(Some(electee)) => electee,
         };
         if let Some(period) = &mut self.unheld_period {
             period.no_live_candidate = false;
         }
-        let first = conditions.eligible_mut(&mut self.members, &seat).map(|member| member.first_seen).min();
+        let first = conditions.eligible_mut(&mut self.members, &incumbent).map(|member| member.first_seen).min();
         let settled = first.map_or(now, |first| first.after(self.config.settling));
         if now < settled {
             builder.set(Timer::Settling, settled);
@@ -56,7 +56,7 @@ impl Election {
                     writes::grant(lease, &electee, why, conditions.rule.strategy(), builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
                 if builder.writes_lease() {
-                    self.conclude_transfer(Some(&electee), &seat, conditions, builder);
+                    self.conclude_transfer(Some(&electee), &incumbent, conditions, builder);
                 }
             }
         }
@@ -80,8 +80,9 @@ impl Election {
     /// The holder is live: asks it to hand over to a live candidate that is better by merit. Withdraws the request when
     /// there is none.
     pub(super) fn improve(&mut self, conditions: &Conditions, holder: &CandidateKey, builder: &mut DecisionBuilder) {
-        let Some(seat) = conditions.seat_of(&self.members, holder) else { return };
-        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Improve, &seat, conditions, builder)
+        let Some(incumbent) = conditions.incumbent(&self.members, holder) else { return };
+        let InquiryResult::Closed(electee) =
+            self.find_preferred(InquiryPurpose::Improve, &incumbent, conditions, builder)
         else {
             return;
         };
@@ -100,14 +101,15 @@ impl Election {
                 return;
             }
         }
-        self.conclude_transfer(electee.as_ref(), &seat, conditions, builder);
+        self.conclude_transfer(electee.as_ref(), &incumbent, conditions, builder);
     }
 
     /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
     /// same proofs of life serve the grant that follows.
     pub(super) fn relieve(&mut self, conditions: &Conditions, holder: &Arc<str>, builder: &mut DecisionBuilder) {
-        let seat = Seat::Vacant { holder: Some(Arc::clone(holder)) };
-        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Fill, &seat, conditions, builder) else {
+        let incumbent = Incumbent::Gone { holder: Some(Arc::clone(holder)) };
+        let InquiryResult::Closed(electee) = self.find_preferred(InquiryPurpose::Fill, &incumbent, conditions, builder)
+        else {
             return;
         };
         if let Some(electee) = electee.as_ref().filter(|electee| conditions.preferred.as_ref() != Some(electee)) {
@@ -116,46 +118,46 @@ impl Election {
                 return;
             }
         }
-        self.conclude_transfer(electee.as_ref(), &seat, conditions, builder);
+        self.conclude_transfer(electee.as_ref(), &incumbent, conditions, builder);
     }
 
     /// Runs the election of a preferred holder among the eligible candidates. Withdraws the request when none is left.
     /// Returns the result, which the Lease may already name.
     fn find_preferred(
         &mut self,
-        purpose: BallotPurpose,
-        seat: &Seat,
+        purpose: InquiryPurpose,
+        incumbent: &Incumbent,
         conditions: &Conditions,
         builder: &mut DecisionBuilder,
-    ) -> BallotResult {
+    ) -> InquiryResult {
         let now = builder.now.moment;
-        let Some(record) = self.lease.view.record() else { return BallotResult::Open };
+        let Some(record) = self.lease.view.record() else { return InquiryResult::Open };
         let preferred = conditions.preferred.clone();
         let is_asked = preferred.is_some() || record.preferred_holder.is_some();
         let unchanged_since = self.request_unchanged_since(conditions, now);
-        let best = conditions.eligible_mut(&mut self.members, seat).next().map(|member| member.key.clone());
+        let best = conditions.eligible_mut(&mut self.members, incumbent).next().map(|member| member.key.clone());
         // A request that another client reverts is repeated after a pause. Until then, no proof of life is needed.
         if let Some(best) = best
             && preferred.as_ref() != Some(&best)
             && self.is_paused(&writes::request(record, &best), builder)
         {
-            self.ballot = None;
-            return BallotResult::Open;
+            self.inquiry = None;
+            return InquiryResult::Open;
         }
-        let mut contenders: Vec<&mut Member> = conditions.eligible_mut(&mut self.members, seat).collect();
-        let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
+        let mut contenders: Vec<&mut Member> = conditions.eligible_mut(&mut self.members, incumbent).collect();
+        let inquiry = Inquiry::enter(&mut self.inquiry, purpose, now, &self.config);
         if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&member.key) == preferred.as_ref())
             && hand_over::must_ping_again(incumbent, unchanged_since, builder, &self.config)
         {
-            ballot.restart(now);
+            inquiry.restart(now);
             builder.act(incumbent.ping(builder.now, &self.config));
         }
-        let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
-        if outcome == BallotResult::Closed(None) {
-            self.ballot = None;
+        let outcome = inquiry.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
+        if outcome == InquiryResult::Closed(None) {
+            self.inquiry = None;
             if is_asked {
                 let to = preferred.map_or(Transfer::Any, |preferred| Transfer::To(preferred.name.to_string()));
-                self.withdraw_request(conditions.refusal(&self.members, &to, None, seat), conditions, builder);
+                self.withdraw_request(conditions.refusal(&self.members, &to, None, incumbent), conditions, builder);
             }
         }
         outcome

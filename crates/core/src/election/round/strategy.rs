@@ -1,8 +1,8 @@
 //! Leases on which this controller elects nobody, because elections are paused or the strategy is a third party's.
 
-use crate::election::ballot::{Ballot, BallotPurpose};
 use crate::election::builder::DecisionBuilder;
-use crate::election::eligibility::{Conditions, determining_claims};
+use crate::election::eligibility::{Conditions, deciding};
+use crate::election::inquiry::{Inquiry, InquiryPurpose};
 use crate::election::member::Member;
 use crate::election::{Action, Election, Event, TransferRefusal, writes};
 use crate::model::{CandidateKey, Hold};
@@ -14,7 +14,7 @@ impl Election {
     pub(super) fn hold(&mut self, hold: &Hold, conditions: &Conditions, builder: &mut DecisionBuilder) -> bool {
         // An administrator wrote the pause, so the Lease already records it.
         if matches!(hold, Hold::Pause(_)) {
-            self.ballot = None;
+            self.inquiry = None;
             return true;
         }
         let own_creation = self.lease.view.is_own_creation();
@@ -52,7 +52,7 @@ impl Election {
             }
         }
         if matches!(hold, Hold::Pause(_)) {
-            self.ballot = None;
+            self.inquiry = None;
         } else if self.ping_determining(true, Some(holder), conditions, builder)
             && let Hold::ThirdPartyStrategy(strategy) = hold
         {
@@ -74,26 +74,25 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) -> bool {
         let now = builder.now.moment;
-        let determining_claims = determining_claims(self.members.values().map(AsRef::as_ref));
-        let highest = determining_claims.map(|claim| &claim.standing.binary_version).max().cloned();
-        let ballot = match &mut self.ballot {
-            Some(ballot) if ballot.purpose == BallotPurpose::Strategy => ballot,
-            slot => Ballot::enter(slot, BallotPurpose::Strategy, now, &self.config),
+        let deciding = deciding(self.members.values().map(AsRef::as_ref));
+        let highest = deciding.map(|declared| &declared.standing.binary_version).max().cloned();
+        let inquiry = match &mut self.inquiry {
+            Some(inquiry) if inquiry.purpose == InquiryPurpose::Strategy => inquiry,
+            slot => Inquiry::enter(slot, InquiryPurpose::Strategy, now, &self.config),
         };
         let lasts = if settled { self.config.validity } else { self.config.answer_lasts() };
-        if now >= ballot.started.after(lasts) {
-            ballot.restart(now);
+        if now >= inquiry.started.after(lasts) {
+            inquiry.restart(now);
         }
         let takes_part = |member: &Member| {
-            member
-                .claim
-                .as_ref()
-                .is_ok_and(|claim| claim.dissents() || Some(&claim.standing.binary_version) == highest.as_ref())
+            member.declared.as_ref().is_ok_and(|declared| {
+                declared.dissents() || Some(&declared.standing.binary_version) == highest.as_ref()
+            })
         };
         let ranked = conditions.ranked_mut(&mut self.members).into_iter();
         let voters = ranked
             .filter(|member| conditions.admit(member).is_ok() && Some(&member.key) != holder && takes_part(member));
-        ballot.poll_all(voters, builder, &self.config)
+        inquiry.poll_all(voters, builder, &self.config)
     }
 
     /// Writes the strategy of a held Lease that names none or a different one: electors follow the strategy on the

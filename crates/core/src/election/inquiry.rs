@@ -1,5 +1,5 @@
-//! One election among candidates that must prove themselves live: which candidates it pings and waits for, and when it
-//! closes.
+//! The pings of one election among candidates that must prove themselves live: which candidates it pings and waits for,
+//! and when it closes.
 //!
 //! An election closes as soon as its result cannot change: when no better candidate than the best proven one can still
 //! answer. It lasts at most two windows. The first window pings the best sixteen candidates, the second all the others.
@@ -12,7 +12,7 @@ use crate::model::{CandidateKey, Moment};
 
 /// The purpose of an election. Each purpose has its own election, with its own proofs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum BallotPurpose {
+pub(super) enum InquiryPurpose {
     /// A holder for a free Lease, or a successor found in advance.
     Fill,
     /// A candidate better than the live holder.
@@ -23,8 +23,8 @@ pub(super) enum BallotPurpose {
 
 /// A running election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ballot {
-    pub(super) purpose: BallotPurpose,
+pub(super) struct Inquiry {
+    pub(super) purpose: InquiryPurpose,
     pub(super) started: Moment,
     second_window: Option<Moment>,
     pings: usize,
@@ -32,29 +32,30 @@ pub(super) struct Ballot {
 
 /// The result of an election so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum BallotResult {
+pub(super) enum InquiryResult {
     /// The result may still change.
     Open,
     /// The best live candidate; `None` if there is none.
     Closed(Option<CandidateKey>),
 }
 
-impl Ballot {
+impl Inquiry {
     /// The running election for `purpose`. Starts a new one if there is none, or if the result of the old one is stale.
     pub(super) fn enter<'a>(
         slot: &'a mut Option<Self>,
-        purpose: BallotPurpose,
+        purpose: InquiryPurpose,
         now: Moment,
         config: &Config,
     ) -> &'a mut Self {
-        let is_stale = |ballot: &Self| ballot.purpose != purpose || now >= ballot.started.after(config.answer_lasts());
+        let is_stale =
+            |inquiry: &Self| inquiry.purpose != purpose || now >= inquiry.started.after(config.answer_lasts());
         if slot.as_ref().is_some_and(is_stale) {
             *slot = None;
         }
         slot.get_or_insert(Self::started(purpose, now))
     }
 
-    const fn started(purpose: BallotPurpose, started: Moment) -> Self {
+    const fn started(purpose: InquiryPurpose, started: Moment) -> Self {
         Self { purpose, started, second_window: None, pings: 0 }
     }
 
@@ -64,14 +65,14 @@ impl Ballot {
     }
 
     /// Goes through the candidates, best first, and pings those that could still win. Returns the result so far.
-    /// `incumbent` is an earlier result, which stays valid until that candidate fails.
+    /// `earlier` is an earlier result, which stays valid until that candidate fails.
     pub(super) fn poll<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
-        incumbent: Option<&CandidateKey>,
+        earlier: Option<&CandidateKey>,
         builder: &mut DecisionBuilder,
         config: &Config,
-    ) -> BallotResult {
+    ) -> InquiryResult {
         let now = builder.now.moment;
         let mut answer = None;
         let mut waiting = false;
@@ -82,7 +83,7 @@ impl Ballot {
             if !member.may_be_pinged(self.started) {
                 continue;
             }
-            if member.is_proven_since(self.started) || incumbent == Some(&member.key) {
+            if member.is_proven_since(self.started) || earlier == Some(&member.key) {
                 answer = Some(member.key.clone());
                 break;
             }
@@ -115,7 +116,7 @@ impl Ballot {
             }
         }
         builder.set(Timer::ElectionWindow, end);
-        if reading || (waiting && in_time) { BallotResult::Open } else { BallotResult::Closed(answer) }
+        if reading || (waiting && in_time) { InquiryResult::Open } else { InquiryResult::Closed(answer) }
     }
 
     /// Pings all of `members` that have not answered since this election began. Returns whether each has answered or
