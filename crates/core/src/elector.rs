@@ -14,18 +14,21 @@ mod candidate;
 mod claim;
 mod config;
 mod cooldown;
+mod deciding;
+mod decision;
 mod failure_pause;
-mod lease_history;
 mod lifecycle;
-mod messages;
+mod note;
+mod observation;
 mod observing;
 mod plan;
-mod planning;
 mod range;
 mod reader;
 mod requests;
-mod reverted;
+mod sentences;
 mod timers;
+mod tracked_lease;
+mod unkept;
 mod writer;
 mod writes;
 
@@ -34,19 +37,20 @@ pub use config::{
     TimingWarning,
 };
 pub use cooldown::Cooldown;
-pub use messages::{
-    Action, AttemptId, Decision, EditedField, Leading, Loss, Note, Observation, Outcome, Range, Source, Withheld,
-};
+pub use decision::{Action, Decision, Leading, Range};
+pub use note::{EditedField, Loss, Note, Withheld};
+pub use observation::{AttemptId, Observation, Outcome, Source};
+pub use sentences::Severity;
 pub use timers::Timer;
 
 use candidate::Candidate;
 use claim::{Fallback, Preference};
 use failure_pause::{FailurePause, Sign};
-use lease_history::LeaseHistory;
 use lifecycle::Lifecycle;
-use plan::{Plan, PlannedRequest};
+use plan::{Plan, PlannedRequest, Sending};
 use range::OwnRange;
 use reader::Reader;
+use tracked_lease::TrackedLease;
 use writer::Writer;
 
 use crate::model::{Moment, Now, Observed, WireTime};
@@ -58,7 +62,7 @@ const MOST_NOTES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Elector {
     config: Config,
-    lease: LeaseHistory,
+    lease: TrackedLease,
     /// `None` in direct mode.
     candidate: Option<Candidate>,
     fallback: Fallback,
@@ -80,7 +84,7 @@ impl Elector {
     pub fn new(config: Config, now: Now) -> Self {
         let candidate = config.nomination().map(|nomination| Candidate::new(nomination, now.moment));
         Self {
-            lease: LeaseHistory::default(),
+            lease: TrackedLease::default(),
             candidate,
             fallback: Fallback::default(),
             preference: Preference::default(),
@@ -178,19 +182,19 @@ impl Elector {
         }
         let notes = std::mem::take(&mut self.notes);
         let timing = self.config.timing;
-        let mut plan = Plan::new(timing, now.moment, draw, self.last_attempt, notes);
-        if !self.lifecycle.is_stopping() {
-            plan.requests_from = self.pause.until(&timing, now.moment, draw);
-        }
+        let is_stopping = self.lifecycle.is_stopping();
+        let requests_from = if is_stopping { now.moment } else { self.pause.until(&timing, now.moment, draw) };
+        let sending = Sending { notes, last_attempt: self.last_attempt, requests_from, timing, draw };
+        let mut plan = Plan::new(now, sending);
         if !self.is_finished(now.moment) {
             self.plan_all(now, &mut plan);
         }
-        self.last_attempt = plan.last_attempt;
+        self.last_attempt = plan.context.last_attempt;
         let leading = self.lifecycle.leading();
         if let Some(leading) = leading {
             plan.wake_at(Timer::Validity, leading.valid_until);
         }
-        let Plan { actions, notes, next, .. } = plan;
+        let Plan { actions, next, context: Sending { notes, .. }, .. } = plan;
         let (deadline, timer) = next.unzip();
         let (range, finished) = (self.current_range(), self.is_finished(now.moment));
         Decision { actions, leading, range, deadline, timer, notes, finished }

@@ -72,8 +72,10 @@
 //! assert!(decision.deadline.is_some_and(|deadline| deadline < leading.valid_until));
 //! ```
 
+mod backoff;
 pub mod election;
 pub mod elector;
 pub mod model;
+mod plan;
 pub mod ranking;
 pub mod stand_in;

@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
 use hustings_core::elector::{
-    Action, Config, Decision, Draw, EditedField, Elector, Loss, Note, Observation, Source, Withheld,
+    Action, Config, Decision, Draw, EditedField, Elector, Loss, Note, Observation, Severity, Source,
 };
 use hustings_core::model::{Moment, Now, Object, Purpose, Request};
 use rand::Rng;
@@ -75,7 +75,7 @@ impl Driver {
             let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
             telemetry::report_terms(&self.observers, std::mem::replace(&mut led, leads), leads, lease_uid);
             for note in &decision.notes {
-                Self::log(note);
+                log(note);
             }
             for action in decision.actions {
                 pending.extend(self.perform(action));
@@ -166,112 +166,54 @@ impl Driver {
             .boxed(),
         )
     }
+}
 
-    fn log(note: &Note) {
-        match note {
-            Note::Began { number, token } => tracing::info!(number, token, "term began"),
-            Note::Lost(Loss::NotRenewed) => tracing::warn!("term lost: no renewal succeeded in time"),
-            Note::Lost(Loss::LeaseMissing) => tracing::warn!("term lost: the Lease is missing"),
-            Note::Lost(Loss::NotMine { holder }) => {
-                tracing::warn!(holder, "term lost: the Lease belongs to another term");
-            }
-            Note::HandOverAsked { to } => tracing::info!(to, "handing over to the preferred holder"),
-            Note::Resigned { cooldown } => {
-                tracing::warn!(rest_seconds = cooldown.as_secs(), "giving the term up: it was resigned");
-            }
-            Note::Asked { holder } => {
-                tracing::info!(holder, "asking the holder to hand over: its key is lower");
-            }
-            Note::GaveUp => tracing::info!("gave the Lease up"),
-            Note::LeftToRunOut => {
-                tracing::info!("stopping: letting the Lease expire, as configured");
-            }
-            Note::GiveUpAbandoned => {
-                tracing::warn!("could not give the Lease up in time: it expires");
-            }
-            Note::WorkDidNotStop => {
-                tracing::error!("the work did not stop within its grace: the Lease expires");
-            }
-            Note::NamesakeHolds { session } => {
-                tracing::warn!(session, "another process holds the Lease under this identity");
-            }
-            Note::Reclaims { session } => {
-                tracing::info!(session, "reclaiming the Lease of this container's previous process");
-            }
-            Note::LandedTooLate => tracing::warn!("a take-up or claim of the Lease succeeded too late to lead"),
-            Note::Conflict => tracing::debug!("another writer wrote the Lease first"),
-            Note::Refused => tracing::debug!("the server refused a write of the Lease"),
-            Note::OutcomeUnknown => tracing::debug!("a write of the Lease has an unknown outcome"),
-            Note::WriteReverted => tracing::warn!(
-                "the server accepts writes of the Lease but does not keep their content: check for an admission policy or \
-                 webhook that changes spec or the annotations hustings.io/* of Leases"
-            ),
-            Note::CandidateWriteReverted => tracing::warn!(
-                "the server accepts writes of the candidate but does not keep its renewTime: check for an admission \
-                 policy or webhook that changes LeaseCandidates"
-            ),
-            Note::CandidateDeleted => tracing::warn!(
-                "another client deletes the candidate soon after each creation: check for a tool that deletes the \
-                 LeaseCandidates that its manifests do not contain"
-            ),
-            Note::NoController => {
-                tracing::info!("no controller elects: the candidates elect among themselves");
-            }
-            Note::NoCandidates => tracing::warn!(
-                "the cluster has no LeaseCandidates: the Lease is claimed without an order among the replicas"
-            ),
-            Note::Withheld(withheld) => {
-                tracing::warn!(why = withheld_because(withheld), "the Lease is free, and no replica is elected");
-            }
-            Note::OwnerDropped => tracing::warn!(
-                "the candidate was deleted soon after its owner was set: the API server does not know the pod by this UID \
-                 (POD_UID), as with static pods; creating the candidate without an owner"
-            ),
-            Note::CandidateOfAnotherLease { lease_name } => {
-                tracing::error!(
-                    lease_name,
-                    "the candidate of this name stands for another Lease, and its process lives or it has an owner: give \
-                     each elector an identity of its own (--identity)"
-                );
-            }
-            Note::NamesakeAsked { lease_name } => tracing::warn!(
-                lease_name,
-                "the candidate of this name stands for another Lease: it is replaced unless its process answers a ping"
-            ),
-            Note::NamesakeReplaced { lease_name } => tracing::warn!(
-                lease_name,
-                "replacing the candidate of this name that stands for another Lease: no process has answered for it"
-            ),
-            Note::CandidateEdited { fields, again_and_again } => log_edits(fields, *again_and_again),
-            Note::Emptied => tracing::warn!(
-                "a replica with client-go has emptied the Lease, which it lost before: writing the holder back"
-            ),
-        }
+/// Logs a note with its values. An absent value is not logged.
+fn log(note: &Note) {
+    let (number, token) =
+        if let Note::Began { number, token } = note { (Some(*number), Some(*token)) } else { (None, None) };
+    let holder = match note {
+        Note::Asked { holder } => Some(holder.as_str()),
+        Note::Lost(Loss::NotMine { holder }) => holder.as_deref(),
+        _ => None,
+    };
+    let to = if let Note::HandOverAsked { to } = note { Some(to.as_str()) } else { None };
+    let rest_seconds = if let Note::Resigned { cooldown } = note { Some(cooldown.as_secs()) } else { None };
+    let session = match note {
+        Note::NamesakeHolds { session } | Note::Reclaims { session } => Some(session.as_str()),
+        _ => None,
+    };
+    let lease_name = match note {
+        Note::CandidateOfAnotherLease { lease_name }
+        | Note::NamesakeAsked { lease_name }
+        | Note::NamesakeReplaced { lease_name } => Some(lease_name.as_str()),
+        _ => None,
+    };
+    let why = if let Note::Withheld(why) = note { Some(why.to_string()) } else { None };
+    let sentence = note.sentence();
+    macro_rules! log {
+        ($level:ident) => {
+            tracing::$level!(number, token, holder, to, rest_seconds, session, lease_name, why, "{sentence}")
+        };
+    }
+    match (note, note.severity()) {
+        (Note::CandidateEdited { fields, again_and_again }, _) => log_edits(sentence, fields, *again_and_again),
+        (_, Severity::Debug) => log!(debug),
+        (_, Severity::Info) => log!(info),
+        (_, Severity::Warning) => log!(warn),
+        (_, Severity::Error) => log!(error),
     }
 }
 
-fn log_edits(fields: &[EditedField], again_and_again: bool) {
+fn log_edits(sentence: &str, fields: &[EditedField], again_and_again: bool) {
     for EditedField { field, found, own } in fields {
-        tracing::warn!(field, found, own, "another client has changed the candidate: writing its own value again");
+        tracing::warn!(field, found, own, "{sentence}");
     }
     if again_and_again {
         tracing::warn!(
             "another client changes the candidate again and again: look for a file that is applied repeatedly, or another \
              process of this identity; the next changes are not logged"
         );
-    }
-}
-
-fn withheld_because(withheld: &Withheld) -> String {
-    match withheld {
-        Withheld::TurnedOff => "no controller elects, and this elector is configured to wait for one".to_owned(),
-        Withheld::NoList => "no controller elects, and the candidates cannot be listed".to_owned(),
-        Withheld::Hold(hold) => format!("the Lease is on hold: {hold}"),
-        Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is a third party's"),
-        Withheld::Disagreement => "the candidates of the highest binary version disagree on the strategy".to_owned(),
-        Withheld::Inadmissible(inadmissible) => {
-            format!("no controller elects, and this candidate is not admissible: {inadmissible}")
-        }
     }
 }
 

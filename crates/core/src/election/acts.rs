@@ -6,18 +6,18 @@
 
 use std::sync::Arc;
 
-use super::builder::DecisionBuilder;
 use super::eligibility::{Conditions, Incumbent};
 use super::member::Member;
-use super::state::ReportedActs;
+use super::observing::ReportedActs;
+use super::plan::Plan;
 use super::{Action, AdminAct, Election, Event, LeaseVerdict, Timer, TransferRefusal, writes};
 use crate::model::{Annotation, CandidateKey, Exclusion, WireTime};
 
 impl Election {
     /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that does not parse. A
     /// controller that has just begun to lead reports every act that it finds.
-    pub(super) fn report_acts(&mut self, builder: &mut DecisionBuilder) {
-        let wall = builder.now.wall;
+    pub(super) fn report_acts(&mut self, plan: &mut Plan) {
+        let wall = plan.now.wall;
         let record = self.lease.view.record();
         let now = record.map_or_else(ReportedActs::default, |record| ReportedActs {
             pause: record.pause(wall).map(|pause| (pause, record.pause_until())),
@@ -25,7 +25,7 @@ impl Election {
             malformed: [malformed(record.acts.hold_until.as_ref()), malformed(record.acts.pin.as_ref())],
         });
         let asked_by = record.and_then(|record| record.acts.asked_by.as_ref());
-        let mut report = |act| builder.act(event(act, asked_by));
+        let mut report = |act| plan.act(event(act, asked_by));
         let former = &self.reported_acts;
         match (&former.pause, &now.pause) {
             (former, Some((hold, until))) if former != &now.pause => {
@@ -47,20 +47,20 @@ impl Election {
         for (annotation, (former, text)) in ANNOTATIONS.into_iter().zip(former.malformed.iter().zip(&now.malformed)) {
             if let Some(text) = text.as_ref().filter(|_| former != text) {
                 let text = text.clone();
-                builder.act(Action::Event(Event::MalformedAct { annotation, text, candidate: None }));
+                plan.act(Action::Event(Event::MalformedAct { annotation, text, candidate: None }));
             }
         }
         let ends =
             now.pause.as_ref().and_then(|(_, until)| *until).into_iter().chain(now.pin.as_ref().map(|pin| pin.until));
-        ends.for_each(|end| set_end(end, builder));
+        ends.for_each(|end| set_end(end, plan));
         self.reported_acts = now;
     }
 
     /// Removes from the Lease a pause or a pin that has ended, and a transfer that cannot be carried out.
-    pub(super) fn end_acts(&mut self, verdict: &LeaseVerdict, conditions: &Conditions, builder: &mut DecisionBuilder) {
-        let wall = builder.now.wall;
+    pub(super) fn end_acts(&mut self, verdict: &LeaseVerdict, conditions: &Conditions, plan: &mut Plan) {
+        let wall = plan.now.wall;
         let Some(record) = self.lease.view.record() else { return };
-        if builder.writes_lease() || !record.enrolled {
+        if plan.writes_lease() || !record.enrolled {
             return;
         }
         let refusal = match (verdict, &conditions.hold) {
@@ -75,7 +75,7 @@ impl Election {
         if refused.is_some() || record.pause_has_ended(wall) || record.pin_has_ended(wall) {
             let event = refused.map(|(to, why)| Event::TransferRefused { to, why });
             let write = writes::end_acts(record, wall, event.is_some(), event.as_ref());
-            self.write_lease(write, event, builder);
+            self.write_lease(write, event, plan);
         }
     }
 
@@ -86,7 +86,7 @@ impl Election {
         electee: Option<&CandidateKey>,
         incumbent: &Incumbent,
         conditions: &Conditions,
-        builder: &mut DecisionBuilder,
+        plan: &mut Plan,
     ) {
         let Some(to) = conditions.transfer.clone() else { return };
         let is_done = electee.is_some_and(|electee| to.includes(electee));
@@ -94,19 +94,19 @@ impl Election {
             let why = conditions.refusal(&self.members, &to, electee, incumbent);
             Event::TransferRefused { to, why }
         });
-        if builder.writes_lease() {
+        if plan.writes_lease() {
             // That write removes the transfer.
-            builder.actions.extend(event.map(Action::Event));
+            plan.actions.extend(event.map(Action::Event));
         } else if let Some(record) = self.lease.view.record() {
-            let write = writes::end_acts(record, builder.now.wall, true, event.as_ref());
-            self.write_lease(write, event, builder);
+            let write = writes::end_acts(record, plan.now.wall, true, event.as_ref());
+            self.write_lease(write, event, plan);
         }
     }
 }
 
 /// Publishes an event when the exclusion of a candidate begins or ends, and when its annotation does not parse.
-pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilder) {
-    let wall = builder.now.wall;
+pub(super) fn report_exclusion(member: &mut Member, plan: &mut Plan) {
+    let wall = plan.now.wall;
     let acts = &member.record.acts;
     let now = acts.exclude.clone().filter(|exclude| exclude.valid().is_none_or(|exclusion| wall < exclusion.until));
     let former = &member.reported.exclusion;
@@ -121,13 +121,13 @@ pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilde
         }
         _ => None,
     };
-    builder.actions.extend(act.map(|act| event(act, acts.asked_by.as_ref())));
+    plan.actions.extend(act.map(|act| event(act, acts.asked_by.as_ref())));
     if let Some(text) = malformed(now.as_ref()).filter(|_| *former != now) {
         let candidate = Some(candidate());
-        builder.act(Action::Event(Event::MalformedAct { annotation: "hustings.io/exclude", text, candidate }));
+        plan.act(Action::Event(Event::MalformedAct { annotation: "hustings.io/exclude", text, candidate }));
     }
     if let Some(exclusion) = exclusion(&now) {
-        set_end(exclusion.until, builder);
+        set_end(exclusion.until, plan);
     }
     member.reported.exclusion = now;
 }
@@ -149,7 +149,7 @@ fn has_passed(end: Option<WireTime>, wall: WireTime) -> bool {
     end.is_some_and(|end| end <= wall)
 }
 
-fn set_end(end: WireTime, builder: &mut DecisionBuilder) {
-    let now = builder.now;
-    builder.set(Timer::ActEnd, now.moment.after(now.wall.until(end)));
+fn set_end(end: WireTime, plan: &mut Plan) {
+    let now = plan.now;
+    plan.wake_at(Timer::ActEnd, now.moment.after(now.wall.until(end)));
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::Config;
+use crate::backoff::doubled;
 use crate::model::Moment;
 
 /// The consecutive failures of requests about one object, and the current pause.
@@ -26,7 +27,7 @@ impl Backoff {
 
     /// Like [`fail`](Self::fail), with a different longest pause.
     pub(super) fn fail_up_to(&mut self, longest: Duration, now: Moment, config: &Config) {
-        let pause = config.backoff.saturating_mul(2_u32.saturating_pow(self.failures)).min(longest);
+        let pause = doubled(config.backoff, self.failures, longest);
         self.failures = self.failures.saturating_add(1);
         self.pause = pause;
         self.until = Some(now.after(pause));

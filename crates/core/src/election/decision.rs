@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::plan::Plan;
 use super::{CandidateVerdict, Event, LeaseVerdict, Timer};
 use crate::model::{CandidateKey, Moment, RecordedStatus, Request};
 
@@ -20,6 +21,14 @@ pub struct Decision {
     pub missed: Vec<CandidateKey>,
     /// The verdict on each candidate, in the order of their ranks. Candidates that are not admissible come last.
     pub candidates: Vec<CandidateVerdict>,
+}
+
+impl Decision {
+    /// The decision of a finished plan, without candidates.
+    pub(super) fn of(plan: Plan, lease: LeaseVerdict) -> Self {
+        let (deadline, timer) = plan.next.unwrap_or((plan.now.moment, Timer::Requeue));
+        Self { actions: plan.actions, deadline, timer, lease, missed: Vec::new(), candidates: Vec::new() }
+    }
 }
 
 /// An output of the election. The caller carries it out and reports the outcome as an

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use super::builder::DecisionBuilder;
 use super::eligibility::Conditions;
 use super::losses::HoldingPeriod;
 use super::member::Member;
+use super::plan::Plan;
 use super::{Action, Config, Election, Event, LeaseVerdict, Timer, TransferRefusal, writes};
 use crate::model::{CandidateKey, Cause, LeaseRecord, Moment};
 use crate::ranking::Criterion;
@@ -42,19 +42,14 @@ pub(super) fn stands_among_equals(record: &LeaseRecord) -> bool {
 
 /// Whether the preferred holder has to be pinged once more, since the holder has not handed over. Sets the timer. The
 /// wait before a ping is the time from `unchanged_since` to the ping before, so the intervals double.
-pub(super) fn must_ping_again(
-    preferred: &Member,
-    unchanged_since: Moment,
-    builder: &mut DecisionBuilder,
-    config: &Config,
-) -> bool {
+pub(super) fn must_ping_again(preferred: &Member, unchanged_since: Moment, plan: &mut Plan, config: &Config) -> bool {
     if !preferred.ping.is_idle() {
         return false;
     }
-    let now = builder.now.moment;
+    let now = plan.now.moment;
     let wait = |at: Moment| at.since(unchanged_since).clamp(config.window, config.validity);
     let due = preferred.last_ping_at.map_or(now, |at| at.after(wait(at)));
-    builder.set(Timer::RepeatedPing, due);
+    plan.wake_at(Timer::RepeatedPing, due);
     due <= now
 }
 
@@ -89,27 +84,22 @@ impl Election {
         electee: &CandidateKey,
         criterion: Option<Criterion>,
         conditions: &Conditions,
-        builder: &mut DecisionBuilder,
+        plan: &mut Plan,
     ) {
         let Some(observed) = self.lease.view.present() else { return };
         let lease = (observed.record(), self.lease.view.history());
         let (write, event) = writes::prefer(lease, holder, electee, criterion, conditions.rule.strategy());
-        self.write_lease(write, Some(event), builder);
+        self.write_lease(write, Some(event), plan);
     }
 
     /// Withdraws the request to hand over, and reports why. Publishes no event if the request did not reach the holder:
     /// a native holder does not read the annotation.
-    pub(super) fn withdraw_request(
-        &mut self,
-        why: TransferRefusal,
-        conditions: &Conditions,
-        builder: &mut DecisionBuilder,
-    ) {
+    pub(super) fn withdraw_request(&mut self, why: TransferRefusal, conditions: &Conditions, plan: &mut Plan) {
         let Some(record) = self.lease.view.record() else { return };
         let holder = record.holder.as_deref().unwrap_or_default().into();
         let event = conditions.preferred.clone().map(|preferred| Event::Withdrawn { holder, preferred, why });
         let write = writes::unprefer(record, self.lease.view.history(), event.as_ref());
-        self.write_lease(write, event, builder);
+        self.write_lease(write, event, plan);
     }
 
     /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred
@@ -133,8 +123,8 @@ impl Election {
     }
 
     /// Follows the request after the election, and publishes one event about a holder that ignores it for too long.
-    pub(super) fn follow_request(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
-        let now = builder.now.moment;
+    pub(super) fn follow_request(&mut self, verdict: &LeaseVerdict, plan: &mut Plan) {
+        let now = plan.now.moment;
         let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict else {
             self.request = None;
             return;
@@ -153,11 +143,11 @@ impl Election {
             (asked.preferred, asked.preferred_since) = (preferred.clone(), now);
         }
         let due = asked.ignored_from(&self.config);
-        builder.set(Timer::IgnoredRequest, due);
+        plan.wake_at(Timer::IgnoredRequest, due);
         if now >= due && !asked.reported {
             asked.reported = true;
             let (holder, preferred) = (holder.clone(), preferred.clone());
-            builder.act(Action::Event(Event::HolderIgnoresPreferred { holder, preferred }));
+            plan.act(Action::Event(Event::HolderIgnoresPreferred { holder, preferred }));
         }
     }
 }

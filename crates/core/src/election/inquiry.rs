@@ -5,8 +5,8 @@
 //! answer. It lasts at most two windows. The first window pings the best sixteen candidates, the second all the others.
 //! A candidate that appears later may answer in time, but the election does not wait for it beyond the current window.
 
-use super::builder::DecisionBuilder;
 use super::member::Member;
+use super::plan::Plan;
 use super::{Config, Timer, Write};
 use crate::model::{CandidateKey, Moment};
 
@@ -70,10 +70,10 @@ impl Inquiry {
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
         earlier: Option<&CandidateKey>,
-        builder: &mut DecisionBuilder,
+        plan: &mut Plan,
         config: &Config,
     ) -> InquiryResult {
-        let now = builder.now.moment;
+        let now = plan.now.moment;
         let mut answer = None;
         let mut waiting = false;
         let mut reading = false;
@@ -106,16 +106,16 @@ impl Inquiry {
             if !in_time || !within_limit {
                 waiting |= in_time;
             } else if let Some(until) = member.rests_until(Write::Ping, now) {
-                builder.set(Timer::Retry, until);
+                plan.wake_at(Timer::Retry, until);
                 waiting = true;
             } else {
-                builder.act(member.ping(builder.now, config));
-                builder.set(Timer::PingWindow, now.after(config.window));
+                plan.act(member.ping(plan.now, config));
+                plan.wake_at(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
                 waiting = true;
             }
         }
-        builder.set(Timer::ElectionWindow, end);
+        plan.wake_at(Timer::ElectionWindow, end);
         if reading || (waiting && in_time) { InquiryResult::Open } else { InquiryResult::Closed(answer) }
     }
 
@@ -125,14 +125,14 @@ impl Inquiry {
     pub(super) fn poll_all<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
-        builder: &mut DecisionBuilder,
+        plan: &mut Plan,
         config: &Config,
     ) -> bool {
-        let now = builder.now.moment;
+        let now = plan.now.moment;
         let second = self.started.after(config.window);
         let end = second.after(config.window);
-        builder.set(Timer::ElectionWindow, second);
-        builder.set(Timer::ElectionWindow, end);
+        plan.wake_at(Timer::ElectionWindow, second);
+        plan.wake_at(Timer::ElectionWindow, end);
         let mut waiting = false;
         for member in members {
             if !member.may_be_pinged(self.started) || member.is_proven_since(self.started) {
@@ -143,9 +143,9 @@ impl Inquiry {
                 None => now < end,
             };
             if let Some(until) = member.rests_until(Write::Ping, now) {
-                builder.set(Timer::Retry, until);
+                plan.wake_at(Timer::Retry, until);
             } else if member.ping.is_idle() && (now >= second || self.pings < config.pings_in_first_window) {
-                builder.act(member.ping(builder.now, config));
+                plan.act(member.ping(plan.now, config));
                 self.pings = self.pings.saturating_add(1);
             }
         }

@@ -1,10 +1,10 @@
 //! How an election reaches its verdicts: the state of the Lease, and for each candidate whether it leads, and why.
 
-use super::builder::DecisionBuilder;
 use super::eligibility::{Conditions, Eligibility, Incumbent};
 use super::losses::{candidate_named, holder_of, kind_of};
 use super::member::{Member, Response};
-use super::state::UnheldPeriod;
+use super::observing::UnheldPeriod;
+use super::plan::Plan;
 use super::{CandidateVerdict, Config, Election, Ineligible, LeaseVerdict, Reason, Timer};
 use crate::model::{
     CandidateKey, CandidateKind, CandidateState, Cause, Ending, LeaseRecord, LeaseStage, Observed, Presence,
@@ -27,7 +27,7 @@ pub(super) struct LeaseContext<'a> {
 
 impl Election {
     /// The state of the Lease before this decision changes anything.
-    pub(super) fn lease_verdict(&mut self, conditions: &Conditions, builder: &mut DecisionBuilder) -> LeaseVerdict {
+    pub(super) fn lease_verdict(&mut self, conditions: &Conditions, plan: &mut Plan) -> LeaseVerdict {
         let now = conditions.now;
         let verdict = match self.lease.view.presence() {
             Presence::Unknown | Presence::Lost { .. } => LeaseVerdict::Unread,
@@ -49,10 +49,10 @@ impl Election {
             other => {
                 self.unheld_period = None;
                 if let LeaseVerdict::Reserved { until } = other {
-                    builder.set(Timer::Expiry, until);
+                    plan.wake_at(Timer::Expiry, until);
                 }
                 if let Some(observed) = self.lease.view.present() {
-                    builder.set(Timer::Expiry, observed.expires_at());
+                    plan.wake_at(Timer::Expiry, observed.expires_at());
                 }
                 other
             }
@@ -131,9 +131,9 @@ impl Election {
         &mut self,
         verdict: &LeaseVerdict,
         conditions: &Conditions,
-        builder: &mut DecisionBuilder,
+        plan: &mut Plan,
     ) -> Vec<CandidateVerdict> {
-        let now = builder.now.moment;
+        let now = plan.now.moment;
         let (incumbent, preferred) = match verdict {
             LeaseVerdict::Held { holder, preferred, .. } => {
                 (conditions.incumbent(&self.members, holder), preferred.as_ref())
@@ -156,10 +156,10 @@ impl Election {
         let mut verdicts = Vec::with_capacity(members.len());
         for (index, member) in members.into_iter().enumerate() {
             if let Some(until) = member.losses.damping.until(now) {
-                builder.set(Timer::DampingEnd, until);
+                plan.wake_at(Timer::DampingEnd, until);
             }
             let verdict = context.verdict(member, index.saturating_add(1));
-            context.publish(member, &verdict, builder);
+            context.publish(member, &verdict, plan);
             verdicts.push(verdict);
         }
         verdicts

@@ -1,4 +1,4 @@
-//! Reasons as values. [`messages`](super::messages) turns them into sentences.
+//! Reasons as values. [`messages`](super::sentences) turns them into sentences.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::builder::DecisionBuilder;
+use super::plan::Plan;
 use super::{Action, Config, Election, Event};
 use crate::model::Moment;
 
@@ -54,11 +54,11 @@ impl SecondController {
 
 impl Election {
     /// Publishes one event about a second controller.
-    pub(super) fn report_second_controller(&mut self, builder: &mut DecisionBuilder) {
-        let is_active = self.has_second_controller(builder.now.moment);
+    pub(super) fn report_second_controller(&mut self, plan: &mut Plan) {
+        let is_active = self.has_second_controller(plan.now.moment);
         let was_reported = std::mem::replace(&mut self.second_controller.is_reported, is_active);
         if is_active && !was_reported {
-            builder.act(Action::Event(Event::SecondController));
+            plan.act(Action::Event(Event::SecondController));
         }
     }
 }

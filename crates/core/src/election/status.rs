@@ -6,23 +6,23 @@
 use std::sync::Arc;
 
 use super::acts::report_exclusion;
-use super::builder::DecisionBuilder;
 use super::judging::LeaseContext;
 use super::member::Member;
+use super::plan::Plan;
 use super::{Action, CandidateVerdict, Event, Ineligible, LeaseVerdict, Reason, Timer};
 use crate::model::{CandidateKind, CandidateState, Moment, RecordedStatus, Truth};
 
 impl LeaseContext<'_> {
     /// Writes the status if it does not show the verdict. A verdict that will change in a moment is not written. The
     /// state Holder stays on record while a missing Lease counts as held for that candidate.
-    pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, builder: &mut DecisionBuilder) {
-        report_inadmissible(member, verdict, builder);
-        report_exclusion(member, builder);
+    pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, plan: &mut Plan) {
+        report_inadmissible(member, verdict, plan);
+        report_exclusion(member, plan);
         // A native candidate has no status.
         if member.key.kind == CandidateKind::Native {
             return;
         }
-        let now = builder.now.moment;
+        let now = plan.now.moment;
         member.observe_decision(now, self.config);
         if member.statuses.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
             member.statuses.unpublished = None;
@@ -33,13 +33,13 @@ impl LeaseContext<'_> {
         if status == member.record.status {
             member.statuses.shown = Some(verdict.clone());
         } else if let Some(due) = self.rests_until(member, &status, now) {
-            builder.set(Timer::StatusRest, due);
+            plan.wake_at(Timer::StatusRest, due);
         } else if let Some(until) = member.status_rests_until(&status, now) {
-            builder.set(Timer::Retry, until);
+            plan.wake_at(Timer::Retry, until);
         } else {
             member.statuses.shown = Some(verdict.clone());
             member.observe_status_sent(&status, now);
-            builder.act(Action::PatchStatus { candidate: member.key.clone(), uid: Arc::clone(&member.uid), status });
+            plan.act(Action::PatchStatus { candidate: member.key.clone(), uid: Arc::clone(&member.uid), status });
         }
     }
 
@@ -79,7 +79,7 @@ impl LeaseContext<'_> {
 
 /// Publishes an event when a candidate becomes inadmissible. A controller that has restarted does not repeat the event
 /// that a recorded status implies.
-fn report_inadmissible(member: &mut Member, verdict: &CandidateVerdict, builder: &mut DecisionBuilder) {
+fn report_inadmissible(member: &mut Member, verdict: &CandidateVerdict, plan: &mut Plan) {
     let why = match &verdict.reason {
         Reason::Ineligible(Ineligible::Inadmissible(why)) => Some(why),
         _ => None,
@@ -92,6 +92,6 @@ fn report_inadmissible(member: &mut Member, verdict: &CandidateVerdict, builder:
         && member.record.status.admissible.status != Truth::False
     {
         let candidate = (member.key.clone(), Arc::clone(&member.uid));
-        builder.act(Action::Event(Event::Inadmissible { candidate, why: why.clone() }));
+        plan.act(Action::Event(Event::Inadmissible { candidate, why: why.clone() }));
     }
 }

@@ -12,10 +12,10 @@ mod namesake;
 mod owner;
 mod task;
 
-use super::messages::{AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, PlannedRequest};
-use super::reverted::RevertedWrites;
 use super::timers::Timer;
+use super::unkept::UnkeptWrites;
+use super::{AttemptId, Note, Outcome, Source};
 use crate::model::{CandidateRecord, Moment, Nomination, Now, WireTime};
 use edits::Edits;
 use namesake::Namesake;
@@ -44,7 +44,7 @@ pub(super) struct Candidate {
     /// The earliest time of the next attempt after one that failed.
     next_try_at: Moment,
     /// Renewals whose answer did not show them.
-    reverted: RevertedWrites,
+    reverted: UnkeptWrites,
     /// The earliest time to create the candidate again.
     next_creation_at: Moment,
     /// When this process created the candidate again, after another client had deleted it.
@@ -52,9 +52,9 @@ pub(super) struct Candidate {
     /// When the candidate was last found deleted.
     deleted_at: Option<Moment>,
     /// Creations that another client undid. A GitOps tool may delete what its manifests do not contain.
-    undone_creations: RevertedWrites,
+    undone_creations: UnkeptWrites,
     /// Creations that found no namespace or no kind. They delay the next creation as reverted renewals delay a renewal.
-    missed_creations: RevertedWrites,
+    missed_creations: UnkeptWrites,
     /// A renewal without a ping is due.
     unasked: bool,
     /// When the Lease entered the state for which the candidate was last renewed without a ping.
@@ -82,12 +82,12 @@ impl Candidate {
             pending: None,
             renewal: None,
             next_try_at: now,
-            reverted: RevertedWrites::default(),
+            reverted: UnkeptWrites::default(),
             next_creation_at: now,
             created_again_at: None,
             deleted_at: None,
-            undone_creations: RevertedWrites::default(),
-            missed_creations: RevertedWrites::default(),
+            undone_creations: UnkeptWrites::default(),
+            missed_creations: UnkeptWrites::default(),
             unasked: false,
             renewed_for: None,
             must_read: false,

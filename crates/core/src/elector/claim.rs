@@ -11,8 +11,8 @@ mod preference;
 mod vacancy;
 
 use super::attempts::{is_reclaimable, names_session};
+use super::deciding::WriteTask;
 use super::plan::Plan;
-use super::planning::WriteTask;
 use super::timers::Timer;
 use super::writes::preferred_other;
 use super::{Config, Elector, ElectorMode};

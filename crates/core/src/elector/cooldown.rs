@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::backoff::doubled;
 use crate::model::Moment;
 
 /// The first cooldown: long enough for another elector to take over.
@@ -69,7 +70,7 @@ impl Cooldown {
 }
 
 fn length(in_a_row: u32) -> Duration {
-    SHORTEST.saturating_mul(1 << in_a_row.min(16)).min(LONGEST)
+    doubled(SHORTEST, in_a_row, LONGEST)
 }
 
 #[cfg(test)]

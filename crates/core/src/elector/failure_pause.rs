@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use super::config::{Draw, Timing};
-use super::messages::{AttemptId, Observation, Outcome};
+use super::{AttemptId, Observation, Outcome};
+use crate::backoff::doubled;
 use crate::model::Moment;
 
 /// The number of consecutive failures that starts a pause. An elector usually has two pending requests, which fail
@@ -47,7 +48,7 @@ impl FailurePause {
     /// When the server may be asked again.
     pub(super) fn until(&mut self, timing: &Timing, now: Moment, draw: Draw) -> Moment {
         let Some(doublings) = self.failures.checked_sub(FIRST_PAUSE) else { return now };
-        let pause = timing.retry_period().saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+        let pause = doubled(timing.retry_period(), doublings, LONGEST_PAUSE);
         *self.until.get_or_insert_with(|| now.after(timing.jittered(pause, draw)))
     }
 }

@@ -21,10 +21,10 @@
 use super::Config;
 use super::attempts::{Attempt, AttemptedTerm};
 use super::cooldown::Cooldown;
-use super::messages::{Action, Leading, Loss, Note};
 use super::plan::Plan;
 use super::timers::Timer;
 use super::writer::Writer;
+use super::{Action, Leading, Loss, Note};
 use crate::model::{Cause, Moment};
 
 /// The phase of an elector.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::attempts::{is_mine, is_of_term, is_reclaimable, names_session};
 use super::lifecycle::{NewVersion, VersionOf};
-use super::messages::{AttemptId, Note, Outcome, Source};
 use super::range::OwnRange;
+use super::{AttemptId, Note, Outcome, Source};
 use super::{Config, Elector};
 use crate::model::{Cause, LeaseRecord, Moment, Observed};
 

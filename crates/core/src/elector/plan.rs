@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::config::{Draw, Timing};
-use super::messages::{Action, AttemptId, Note};
 use super::timers::Timer;
+use super::{Action, AttemptId, Note};
+use crate::backoff::doubled;
 use crate::model::{Moment, Request};
 
 /// The maximum number of times that the retry period is doubled.
@@ -22,42 +23,33 @@ pub(super) struct PlannedRequest {
     pub(super) until: Moment,
 }
 
+pub(super) type Plan = crate::plan::Plan<Action, Timer, Sending>;
+
+/// What an elector needs to send requests and to report.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) actions: Vec<Action>,
+pub(super) struct Sending {
     pub(super) notes: Vec<Note>,
-    /// The timer that expires first, and when it does.
-    pub(super) next: Option<(Moment, Timer)>,
     pub(super) last_attempt: u64,
     /// The elector sends no request before this moment.
     pub(super) requests_from: Moment,
-    timing: Timing,
-    now: Moment,
-    draw: Draw,
+    pub(super) timing: Timing,
+    pub(super) draw: Draw,
 }
 
 impl Plan {
-    pub(super) const fn new(timing: Timing, now: Moment, draw: Draw, last_attempt: u64, notes: Vec<Note>) -> Self {
-        Self { actions: Vec::new(), notes, next: None, last_attempt, requests_from: now, timing, now, draw }
-    }
-
-    pub(super) fn act(&mut self, action: Action) {
-        self.actions.push(action);
-    }
-
     /// Sends a request now under a new number, and awaits its answer.
     pub(super) fn send(&mut self, request: Request) -> PlannedRequest {
-        self.last_attempt = self.last_attempt.saturating_add(1);
-        let attempt = AttemptId(self.last_attempt);
+        self.context.last_attempt = self.context.last_attempt.saturating_add(1);
+        let attempt = AttemptId(self.context.last_attempt);
         self.act(Action::Send { attempt, request });
-        let until = self.now.after(self.timing.request_timeout());
-        let planned = PlannedRequest { id: attempt, sent: self.now, until };
+        let until = self.now.moment.after(self.context.timing.request_timeout());
+        let planned = PlannedRequest { id: attempt, sent: self.now.moment, until };
         self.await_answer(&planned);
         planned
     }
 
     pub(super) fn note(&mut self, note: Note) {
-        self.notes.push(note);
+        self.context.notes.push(note);
     }
 
     /// Waits until a pending request is answered, or its outcome counts as unknown.
@@ -67,10 +59,10 @@ impl Plan {
 
     /// Whether a request that is due at `due` may be sent now. If not, sets `timer`.
     pub(super) fn may_request(&mut self, timer: Timer, due: Moment) -> bool {
-        let timer = if due < self.requests_from { Timer::FailurePause } else { timer };
-        let due = due.max(self.requests_from);
+        let timer = if due < self.context.requests_from { Timer::FailurePause } else { timer };
+        let due = due.max(self.context.requests_from);
         self.wake_at(timer, due);
-        due <= self.now
+        due <= self.now.moment
     }
 
     /// When a request that is sent now may be repeated.
@@ -80,22 +72,16 @@ impl Plan {
 
     /// Like [`retry_at`](Self::retry_at), after this many consecutive writes without effect. Each doubles the wait.
     pub(super) fn retry_after(&self, reverted: u32) -> Moment {
-        let wait = self.timing.retry_period().saturating_mul(1 << reverted.min(MOST_DOUBLINGS));
-        let wait = wait.min(LONGEST_WAIT.max(self.timing.retry_period()));
-        self.now.after(self.timing.jittered(wait, self.draw))
+        let first = self.context.timing.retry_period();
+        let wait = doubled(first, reverted.min(MOST_DOUBLINGS), LONGEST_WAIT.max(first));
+        self.now.moment.after(self.context.timing.jittered(wait, self.context.draw))
     }
 
     /// When the elector reads the Lease if it observes nothing from now on.
     pub(super) fn poll_at(&self) -> Moment {
-        self.now.after(self.timing.jittered(self.timing.retry_period().saturating_mul(2), self.draw))
-    }
-
-    /// Requests another decision at `moment`, for the reason `timer`. Ignores a moment that has passed: this decision
-    /// has done what was due, or waits for something else.
-    pub(super) fn wake_at(&mut self, timer: Timer, moment: Moment) {
-        if moment > self.now && self.next.is_none_or(|(next, _)| moment < next) {
-            self.next = Some((moment, timer));
-        }
+        self.now.moment.after(
+            self.context.timing.jittered(self.context.timing.retry_period().saturating_mul(2), self.context.draw),
+        )
     }
 }
 
@@ -103,11 +89,20 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::elector::Durations;
+    use crate::model::{Now, WireTime};
+
+    impl Plan {
+        /// A plan without jitter.
+        pub(in crate::elector) fn of(timing: Timing, now: Now, last_attempt: u64) -> Self {
+            let requests_from = now.moment;
+            Self::new(now, Sending { notes: Vec::new(), last_attempt, requests_from, timing, draw: Draw(0) })
+        }
+    }
 
     #[test]
     fn the_earliest_timer_that_has_not_passed_is_the_deadline() {
         let at = Moment::from_micros;
-        let mut plan = Plan::new(Timing::default(), at(10), Draw(0), 0, Vec::new());
+        let mut plan = Plan::of(Timing::default(), Now { moment: at(10), wall: WireTime::MIN }, 0);
         for (timer, moment) in
             [(Timer::Write, 10), (Timer::Validity, 30), (Timer::Renewal, 20), (Timer::Read, 20), (Timer::Poll, 25)]
         {
@@ -118,12 +113,13 @@ mod tests {
 
     #[test]
     fn each_write_without_effect_doubles_the_wait_up_to_half_a_minute() {
-        let plan = Plan::new(Timing::default(), Moment::from_micros(0), Draw(0), 0, Vec::new());
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::MIN };
+        let plan = Plan::of(Timing::default(), now, 0);
         for (reverted, seconds) in [(0, 2), (1, 4), (3, 16), (4, 30), (u32::MAX, 30)] {
             assert_eq!(plan.retry_after(reverted), Moment::from_micros(seconds * 1_000_000), "{reverted}");
         }
         let brief = Durations { retry_period: Duration::from_millis(100), ..Durations::default() };
-        let plan = Plan::new(Timing::new(brief).unwrap(), Moment::from_micros(0), Draw(0), 0, Vec::new());
+        let plan = Plan::of(Timing::new(brief).unwrap(), now, 0);
         assert_eq!(plan.retry_after(9), Moment::from_micros(3_200_000), "at most five times");
     }
 }

@@ -17,7 +17,7 @@
 //!   starts with the grant.
 //! - A term that is lost keeps its range. A term that ends because the Lease is gone closes its range at once. An
 //!   elector that creates the Lease again has observed an earlier version, and starts after everything that can have
-//!   followed that version: see [`LeaseHistory`](super::lease_history).
+//!   followed that version: see [`TrackedLease`](super::tracked_lease).
 //! - An elector that claims its own Lease again, with no holder in between, continues its range.
 //!
 //! This rests on three assumptions beyond those of S1:

@@ -1,8 +1,8 @@
 //! The elector's live reads of the Lease: the pending read, whether another one is needed, and when it may follow.
 
-use super::messages::{AttemptId, Source};
 use super::plan::{Plan, PlannedRequest};
 use super::timers::Timer;
+use super::{AttemptId, Source};
 use crate::model::{Moment, Request};
 
 /// The live reads of one Lease by one elector.

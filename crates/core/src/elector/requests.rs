@@ -1,6 +1,6 @@
 //! The replies of the store as observations of an elector.
 
-use super::messages::{AttemptId, Observation, Source};
+use super::{AttemptId, Observation, Source};
 use crate::model::{Object, Outcome, Reply, Request};
 
 impl Observation {

@@ -1,7 +1,7 @@
 //! The timers of an elector: what sets each timer, for how long, and why.
 
 /// What an elector waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
     /// Set by each pending request, for the request timeout: then its outcome counts as unknown.
     RequestTimeout,

@@ -3,7 +3,7 @@
 
 use super::attempts::{Attempt, AttemptedTerm, Attempts};
 use super::plan::{Plan, PlannedRequest};
-use super::reverted::RevertedWrites;
+use super::unkept::UnkeptWrites;
 use crate::model::{LeaseRecord, LeaseWrite, Moment, Request, WireTime};
 
 /// After how many consecutive conflicts the elector still retries at once. After more, another client is at fault, and
@@ -24,7 +24,7 @@ pub(super) struct Writer {
     /// The last write met a conflict, and the version that caused it is not known yet.
     has_conflict: bool,
     /// Writes whose answer did not show them. They delay every write but a renewal, which has a deadline.
-    reverted: RevertedWrites,
+    reverted: UnkeptWrites,
 }
 
 /// A write without an answer.
@@ -62,7 +62,7 @@ impl Writer {
             next_at: now,
             conflicts: 0,
             has_conflict: false,
-            reverted: RevertedWrites::default(),
+            reverted: UnkeptWrites::default(),
         }
     }
 

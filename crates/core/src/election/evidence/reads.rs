@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Doubt, has_terminated, is_pod_of, place};
-use crate::election::builder::DecisionBuilder;
+use crate::election::plan::Plan;
 use crate::election::{Action, Election, LeaseVerdict, Timer};
 use crate::model::{
     CandidateKey, CandidateKind, CandidateRecord, Evidence, LeaseRecord, Moment, NodeRecord, Observed, PodRecord,
@@ -11,7 +11,7 @@ use crate::model::{
 
 impl Election {
     /// Reads the Pod of a silent holder, alternating with its Node, if the configuration allows that.
-    pub(in crate::election) fn seek_evidence(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
+    pub(in crate::election) fn seek_evidence(&mut self, verdict: &LeaseVerdict, plan: &mut Plan) {
         let LeaseVerdict::Held { holder, taken_up: true, .. } = verdict else { return };
         if !self.config.evidence.pods || holder.kind == CandidateKind::Native {
             return;
@@ -22,19 +22,19 @@ impl Election {
         }
         // A static pod's mirror owns no candidate, and the candidate usually has the mirror's name.
         let pod = member.record.pod.as_ref().map_or(&member.record.name, |pod| &pod.name).as_str().into();
-        let now = builder.now.moment;
+        let now = plan.now.moment;
         let silent_from = self.holder_watch.silent_from(observed);
         let due = self.holder_watch.read_at.map_or(silent_from, |at| at.after(self.config.evidence.interval));
         if now < due {
-            builder.set(Timer::Evidence, due);
+            plan.wake_at(Timer::Evidence, due);
             return;
         }
         self.holder_watch.read_at = Some(now);
-        builder.set(Timer::Evidence, now.after(self.config.evidence.interval));
+        plan.wake_at(Timer::Evidence, now.after(self.config.evidence.interval));
         let reads_node = self.config.evidence.nodes && !self.holder_watch.has_read_node;
         let node = self.holder_watch.node.clone().filter(|_| reads_node);
         self.holder_watch.has_read_node = node.is_some();
-        builder.act(node.map_or(Action::ReadPod { pod }, |node| Action::ReadNode { node }));
+        plan.act(node.map_or(Action::ReadPod { pod }, |node| Action::ReadNode { node }));
     }
 
     /// Records the Pod that a read returned; `None` if it is gone.

@@ -12,8 +12,8 @@
 
 use std::time::Duration;
 
-use crate::elector::messages::{EditedField, Note};
 use crate::elector::plan::Plan;
+use crate::elector::{EditedField, Note};
 use crate::model::{CandidateRecord, Moment, Nomination, Pod, Strategy};
 
 /// How long after a repair the next edit counts as the first one again.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::Candidate;
 use super::task::{CandidateTask, PendingRequest, doubted_since};
-use crate::elector::messages::Note;
+use crate::elector::Note;
 use crate::elector::plan::Plan;
 use crate::elector::timers::Timer;
 use crate::model::{CandidateRecord, LONGEST_LEASE_SECONDS, Moment, Now, Unparsed, WireTime};

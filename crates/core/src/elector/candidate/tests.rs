@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::elector::{Action, Config, Draw, Timing};
+use crate::elector::{Action, Config, Timing};
 use crate::model::{CandidatePatch, CandidateState, Request};
 
 const SECOND: i64 = 1_000_000;
@@ -27,7 +27,7 @@ fn candidate() -> Candidate {
 
 /// The next request, and its number.
 fn next(candidate: &mut Candidate, now: i64) -> Option<(Request, AttemptId)> {
-    let mut plan = Plan::new(Timing::default(), at(now).moment, Draw(0), u64::try_from(now).unwrap() * 10, Vec::new());
+    let mut plan = Plan::of(Timing::default(), at(now), u64::try_from(now).unwrap() * 10);
     candidate.plan(at(now), true, &mut plan);
     assert!(plan.actions.len() <= 1);
     match plan.actions.pop()? {
@@ -38,7 +38,7 @@ fn next(candidate: &mut Candidate, now: i64) -> Option<(Request, AttemptId)> {
 
 /// The timer of the next decision, and the second in which it expires.
 fn timer(candidate: &mut Candidate, now: i64) -> Option<(i64, Timer)> {
-    let mut plan = Plan::new(Timing::default(), at(now).moment, Draw(0), 0, Vec::new());
+    let mut plan = Plan::of(Timing::default(), at(now), 0);
     candidate.plan(at(now), true, &mut plan);
     assert_eq!(plan.actions, []);
     plan.next.map(|(moment, timer)| (moment.as_micros() / SECOND, timer))

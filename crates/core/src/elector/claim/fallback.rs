@@ -19,9 +19,9 @@
 use std::time::Duration;
 
 use super::super::config::Config;
-use super::super::messages::{AttemptId, Note, Withheld};
 use super::super::plan::{Plan, PlannedRequest};
 use super::super::timers::Timer;
+use super::super::{AttemptId, Note, Withheld};
 use super::vacancy::Vacancy;
 use crate::model::{
     CandidateRecord, CandidateState, Hold, Inadmissible, LeaseRecord, Moment, Now, Request, Standing, Version, WireTime,
@@ -130,7 +130,7 @@ impl Fallback {
         let falls_back = config.candidate().is_some_and(|candidate| candidate.fallback);
         let withheld = if falls_back { withheld_by(hold) } else { Some(Withheld::TurnedOff) };
         if let Some(withheld) = withheld {
-            plan.notes.extend(self.news(Note::Withheld(withheld)));
+            plan.context.notes.extend(self.news(Note::Withheld(withheld)));
             return;
         }
         if !self.is_alone {

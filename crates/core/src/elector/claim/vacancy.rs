@@ -1,6 +1,6 @@
 //! A period without a holder.
 
-use crate::elector::lease_history::LeaseHistory;
+use crate::elector::tracked_lease::TrackedLease;
 use crate::model::{Moment, Presence};
 
 /// One period without a holder, present or expected. Equal values mean the same circumstances.
@@ -15,7 +15,7 @@ pub(in crate::elector) struct Vacancy {
 
 impl Vacancy {
     /// The vacancy of the Lease, or its next one unless the Lease changes. `None` while nothing is known.
-    pub(super) fn of(lease: &LeaseHistory) -> Option<Self> {
+    pub(super) fn of(lease: &TrackedLease) -> Option<Self> {
         let view = lease.view();
         let free_from = view.free_from()?;
         let found_at = match view.presence() {

@@ -2,9 +2,9 @@
 
 use super::OwnRange;
 use crate::elector::Elector;
+use crate::elector::Range;
 use crate::elector::attempts::{is_mine, names_session};
 use crate::elector::config::{Config, FailOpen};
-use crate::elector::messages::Range;
 use crate::model::{LeaseRecord, WireTime};
 
 impl Elector {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use hustings_core::elector::{EditedField, Loss, Note, Withheld};
 use hustings_core::model::{Hold, Inadmissible};
 
-use crate::elector::driver::Driver;
 use crate::testing::Log;
 
 #[test]
@@ -125,7 +124,7 @@ fn each_note_is_logged_with_its_level_and_its_remedy() {
             "WARN a replica with client-go has emptied the Lease, which it lost before: writing the holder back",
         ),
     ] {
-        Driver::log(&note);
+        super::super::log(&note);
         assert_eq!(log.take(), line, "{note:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! Leases on which this controller elects nobody, because elections are paused or the strategy is a third party's.
 
-use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Conditions, deciding};
 use crate::election::inquiry::{Inquiry, InquiryPurpose};
 use crate::election::member::Member;
+use crate::election::plan::Plan;
 use crate::election::{Action, Election, Event, TransferRefusal, writes};
 use crate::model::{CandidateKey, Hold};
 
@@ -11,7 +11,7 @@ impl Election {
     /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
     /// candidates that determine the strategy have proved themselves live. Returns whether the Lease already records
     /// it.
-    pub(super) fn hold(&mut self, hold: &Hold, conditions: &Conditions, builder: &mut DecisionBuilder) -> bool {
+    pub(super) fn hold(&mut self, hold: &Hold, conditions: &Conditions, plan: &mut Plan) -> bool {
         // An administrator wrote the pause, so the Lease already records it.
         if matches!(hold, Hold::Pause(_)) {
             self.inquiry = None;
@@ -20,11 +20,11 @@ impl Election {
         let own_creation = self.lease.view.is_own_creation();
         let write = self.lease.view.record().map(|record| writes::hold(record, hold, own_creation));
         let is_recorded = matches!(write, Some(None));
-        let is_paused = write.iter().flatten().any(|(write, _)| self.is_paused(write, builder));
-        if self.ping_determining(is_recorded || is_paused, None, conditions, builder) {
+        let is_paused = write.iter().flatten().any(|(write, _)| self.is_paused(write, plan));
+        if self.ping_determining(is_recorded || is_paused, None, conditions, plan) {
             match write {
-                None => self.create_lease(builder),
-                Some(Some((write, event))) => self.write_lease(write, Some(event), builder),
+                None => self.create_lease(plan),
+                Some(Some((write, event))) => self.write_lease(write, Some(event), plan),
                 Some(None) => {}
             }
         }
@@ -34,29 +34,23 @@ impl Election {
     /// The holder is live and left alone. Pings the candidates that determine the strategy. Withdraws a request to hand
     /// over, because no election maintains it any more. Under a third party's strategy the request stays, because the
     /// third party may have made it.
-    pub(super) fn leave_alone(
-        &mut self,
-        holder: &CandidateKey,
-        hold: &Hold,
-        conditions: &Conditions,
-        builder: &mut DecisionBuilder,
-    ) {
+    pub(super) fn leave_alone(&mut self, holder: &CandidateKey, hold: &Hold, conditions: &Conditions, plan: &mut Plan) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
             && let Some(record) = self.lease.view.record()
             && (record.preferred_holder.is_some() || conditions.preferred.is_some())
         {
-            self.withdraw_request(TransferRefusal::OnHold(hold.clone()), conditions, builder);
-            if let Some(to) = conditions.transfer.clone().filter(|_| builder.writes_lease()) {
+            self.withdraw_request(TransferRefusal::OnHold(hold.clone()), conditions, plan);
+            if let Some(to) = conditions.transfer.clone().filter(|_| plan.writes_lease()) {
                 // That write removes the transfer.
-                builder.act(Action::Event(Event::TransferRefused { to, why: TransferRefusal::OnHold(hold.clone()) }));
+                plan.act(Action::Event(Event::TransferRefused { to, why: TransferRefusal::OnHold(hold.clone()) }));
             }
         }
         if matches!(hold, Hold::Pause(_)) {
             self.inquiry = None;
-        } else if self.ping_determining(true, Some(holder), conditions, builder)
+        } else if self.ping_determining(true, Some(holder), conditions, plan)
             && let Hold::ThirdPartyStrategy(strategy) = hold
         {
-            self.name_strategy(strategy, builder);
+            self.name_strategy(strategy, plan);
         }
     }
 
@@ -71,9 +65,9 @@ impl Election {
         settled: bool,
         holder: Option<&CandidateKey>,
         conditions: &Conditions,
-        builder: &mut DecisionBuilder,
+        plan: &mut Plan,
     ) -> bool {
-        let now = builder.now.moment;
+        let now = plan.now.moment;
         let deciding = deciding(self.members.values().map(AsRef::as_ref));
         let highest = deciding.map(|declared| &declared.standing.binary_version).max().cloned();
         let inquiry = match &mut self.inquiry {
@@ -92,17 +86,17 @@ impl Election {
         let ranked = conditions.ranked_mut(&mut self.members).into_iter();
         let voters = ranked
             .filter(|member| conditions.admit(member).is_ok() && Some(&member.key) != holder && takes_part(member));
-        inquiry.poll_all(voters, builder, &self.config)
+        inquiry.poll_all(voters, plan, &self.config)
     }
 
     /// Writes the strategy of a held Lease that names none or a different one: electors follow the strategy on the
     /// Lease.
-    pub(super) fn name_strategy(&mut self, strategy: &str, builder: &mut DecisionBuilder) {
+    pub(super) fn name_strategy(&mut self, strategy: &str, plan: &mut Plan) {
         if let Some(record) = self.lease.view.record()
             && record.strategy.as_deref() != Some(strategy)
-            && !builder.writes_lease()
+            && !plan.writes_lease()
         {
-            self.write_lease(writes::name_strategy(record, strategy), None, builder);
+            self.write_lease(writes::name_strategy(record, strategy), None, plan);
         }
     }
 }

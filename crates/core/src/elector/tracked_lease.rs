@@ -11,7 +11,7 @@ const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
 
 /// The elector's view of the Lease, and the facts of its past that matter later.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct LeaseHistory {
+pub(super) struct TrackedLease {
     view: LeaseView,
     /// When this elector last observed a version that only a controller writes.
     controller_seen_at: Option<Moment>,
@@ -25,7 +25,7 @@ pub(super) struct LeaseHistory {
     lost_range_end: Option<WireTime>,
 }
 
-impl LeaseHistory {
+impl TrackedLease {
     pub(super) const fn view(&self) -> &LeaseView {
         &self.view
     }
@@ -174,7 +174,7 @@ mod tests {
             session: SessionMark::Open,
             ..version(resource_version)
         };
-        let mut history = LeaseHistory::default();
+        let mut history = TrackedLease::default();
         for (record, seen_at) in [
             (version(1), None),
             (LeaseRecord { hold: named("x"), ..version(2) }, Some(2)),
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_preferred_holder_shows_that_a_controller_elects() {
-        let mut history = LeaseHistory::default();
+        let mut history = TrackedLease::default();
         history.observe(version(1), None, at(1));
         assert!(!history.was_elected());
         history.observe(LeaseRecord { preferred_holder: Some("b".to_owned()), ..version(2) }, None, at(2));
@@ -214,7 +214,7 @@ mod tests {
             (LeaseRecord { duration_seconds: 60, ..version(1) }, 10 + 60 + 1 + 60),
         ] {
             let renew_time = Some(WireTime::from_micros(10_000_000));
-            let mut history = LeaseHistory::default();
+            let mut history = TrackedLease::default();
             history.observe(LeaseRecord { renew_time, ..record }, None, at(1));
             assert!(!history.observe_missing(at(0), at(2)), "a version was observed since");
             assert_eq!(history.lost_range_end(), None);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn of_several_deleted_leases_the_latest_possible_end_of_a_range_counts() {
-        let mut history = LeaseHistory::default();
+        let mut history = TrackedLease::default();
         for (micros, found_at) in [(60_000_000, 1), (10_000_000, 3)] {
             let record = LeaseRecord { renew_time: Some(WireTime::from_micros(micros)), ..version(1) };
             history.observe(record, Some(at(found_at)), at(found_at));
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_lost_range_that_ends_at_the_latest_representable_time_is_ignored() {
         let lost = |renewed| {
-            let mut history = LeaseHistory::default();
+            let mut history = TrackedLease::default();
             let renew_time = Some(WireTime::from_micros(renewed));
             history.observe(LeaseRecord { renew_time, ..version(1) }, None, at(1));
             assert!(history.observe_missing(at(2), at(2)));

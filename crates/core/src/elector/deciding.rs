@@ -2,9 +2,9 @@
 //! is due.
 
 use super::Elector;
+use super::Note;
 use super::attempts::AttemptedTerm;
 use super::lifecycle::{HeldTerm, Phase};
-use super::messages::Note;
 use super::plan::Plan;
 use super::timers::Timer;
 use super::writes::{Author, ask, preferred_other};

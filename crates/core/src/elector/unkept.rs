@@ -15,13 +15,13 @@ const SETTLED_AFTER: Duration = Duration::from_mins(1);
 
 /// The writes of one object that were reverted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct RevertedWrites {
+pub(super) struct UnkeptWrites {
     in_a_row: u32,
     retry_at: Moment,
     is_reported: bool,
 }
 
-impl RevertedWrites {
+impl UnkeptWrites {
     /// Records that a write is sent.
     pub(super) fn observe_sent(&mut self, plan: &Plan) {
         self.retry_at = plan.retry_after(self.in_a_row);
