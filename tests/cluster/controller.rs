@@ -2,8 +2,6 @@
 
 pub(crate) mod elections;
 mod evidence;
-mod forged;
-mod hanging;
 mod namespaces;
 mod native;
 mod native_peer;

@@ -32,8 +32,6 @@ mod ui;
 
 use fencing::stage as fenced;
 
-#[path = "../support/gateway.rs"]
-mod gateway;
 #[path = "../support/history.rs"]
 mod history;
 #[path = "../support/http.rs"]

@@ -112,7 +112,7 @@ async fn candidates_of_v1alpha2_are_elected_where_no_newer_version_is_served() {
         let candidate = DynamicObject::new(name, &kind).data(json!({ "spec": spec }));
         candidates.create(&PostParams::default(), &candidate).await.unwrap();
         let candidates = Api::namespaced_with(world.client.clone(), &world.namespace, &version);
-        peers.push(NativePeer::live(candidates, LEASE, name, true));
+        peers.push(NativePeer::live(candidates, LEASE, name));
     }
     world.led_by(LEASE, "older").await;
     world.stays_with(LEASE, "older").await;

@@ -17,20 +17,18 @@ struct Life {
     leases: Api<ReadLease>,
     lease: String,
     name: String,
-    yields: bool,
 }
 
 impl NativePeer {
-    /// A candidate whose object exists. `yields` says whether it releases the Lease as soon as it is asked to;
-    /// client-go does so only at its renew deadline.
-    pub(super) fn live(candidates: Api<ReadNativeCandidate>, lease: &str, name: &str, yields: bool) -> Self {
+    /// A candidate whose object exists. It releases the Lease as soon as it is asked to; client-go does so only at its
+    /// renew deadline.
+    pub(super) fn live(candidates: Api<ReadNativeCandidate>, lease: &str, name: &str) -> Self {
         let namespace = candidates.namespace().expect("native candidates have a namespace");
         let life = Life {
             leases: Api::namespaced(candidates.clone().into_client(), namespace),
             candidates,
             lease: lease.to_owned(),
             name: name.to_owned(),
-            yields,
         };
         Self(tokio::spawn(life.go_on()))
     }
@@ -68,7 +66,7 @@ impl Life {
             return Ok(());
         }
         let now = MicroTime(SystemClock.wall().later_than(record.renew_time));
-        let spec = if self.yields && record.native.preferred_holder.is_some() {
+        let spec = if record.native.preferred_holder.is_some() {
             json!({ "holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now,
                 "strategy": null, "preferredHolder": null })
         } else {

@@ -1,7 +1,5 @@
-//! The tests of Kubernetes' built-in controller, with native candidates: see `docs/verification/upstream.md`. Here the
-//! integration tests run with client-go's own electors. The controllers of I7 and I8 have namespaces of their own.
-
-mod cases;
+//! The integration tests of Kubernetes' built-in controller, with client-go's own electors: see
+//! `docs/verification/upstream.md`. The controllers of I7 and I8 have namespaces of their own.
 
 use hustings_controlplane::ControlPlane;
 use serde_json::json;
