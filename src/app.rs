@@ -12,7 +12,7 @@ use crate::base::program::Program;
 use crate::base::terminal::{print, visible};
 use crate::cli::{
     self, CheckFlags, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, ExplainFlags, HistoryFlags, Mistakes, Task,
-    Unparsed,
+    UnparsedArgument,
 };
 use crate::controller;
 use crate::operate::acts::LeaseAct;
@@ -40,8 +40,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
         // clap chooses the stream and the exit code for help, the version and each mistake.
-        Err(Unparsed::ByClap(error)) => error.exit(),
-        Err(Unparsed::Invalid(error)) => return report(&error.into(), ExitCode::FAILURE),
+        Err(UnparsedArgument::ByClap(error)) => error.exit(),
+        Err(UnparsedArgument::Invalid(error)) => return report(&error.into(), ExitCode::FAILURE),
     };
     match execute(cli) {
         Ok(code) => code,

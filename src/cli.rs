@@ -43,7 +43,7 @@ pub use self::controller::ControllerFlags;
 pub use self::copy_binary::CopyBinaryFlags;
 pub use self::explain::ExplainFlags;
 pub use self::history::HistoryFlags;
-pub use self::mistakes::{Mistakes, Unparsed};
+pub use self::mistakes::{Mistakes, UnparsedArgument};
 use self::parsers::{namespace_or_nothing, one_of, switch, value};
 pub use self::rollout::RolloutFlags;
 #[cfg(target_os = "linux")]
@@ -163,11 +163,11 @@ pub enum Task {
 ///
 /// # Errors
 /// Fails with all invalid values, or with the output that clap prints.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unparsed> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, UnparsedArgument> {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let program = arguments.first().map_or(Program::Hustings, |path| Program::of(path));
     let matches = mistakes::matches(command(program), &arguments)?;
-    Cli::from_arg_matches(&matches).map_err(Unparsed::ByClap)
+    Cli::from_arg_matches(&matches).map_err(UnparsedArgument::ByClap)
 }
 
 /// Reads the configuration of a controller from the arguments and the environment `variables` of its container.
@@ -181,11 +181,11 @@ pub fn controller_config(
     let arguments: Vec<_> = std::iter::once("hustings".into()).chain(arguments).collect();
     let command = with_variables_of(command(Program::Hustings), variables);
     let matches = mistakes::matches(command, &arguments);
-    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches).map_err(Unparsed::ByClap));
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches).map_err(UnparsedArgument::ByClap));
     let cli = cli.map_err(|error| match error {
         // The first line names the flag; the rest is help.
-        Unparsed::ByClap(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
-        Unparsed::Invalid(error) => error.to_string(),
+        UnparsedArgument::ByClap(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        UnparsedArgument::Invalid(error) => error.to_string(),
     })?;
     let Task::Controller(flags) = cli.task else { return Err("its first argument is not `controller`".to_owned()) };
     Mistakes::check(|mistakes| flags.read(mistakes)).map_err(|error| error.to_string())

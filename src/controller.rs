@@ -54,8 +54,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::config::OWN_LEASE;
-pub use self::config::{Config, EvidenceConfig, GatedClient, Native, OwnLease, Surroundings};
-use self::dispatcher::{Dispatcher, Parts};
+pub use self::config::{Config, EvidenceConfig, GatedClient, NativeMode, OwnLease, Surroundings};
+use self::dispatcher::{Dispatcher, DispatcherParts};
 use self::events::EventPublisher;
 pub(crate) use self::evidence::read_pod;
 use self::execute::Executor;
@@ -175,7 +175,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         let candidates = Watch::<ReadCandidate>::new(scope.clone(), &watching, crd, StdRng::from_rng(&mut rng));
         stores.add_candidates(scope, candidates.store());
         tasks.spawn(candidates.run(client.clone()));
-        if config.native != Native::Off {
+        if config.native != NativeMode::Off {
             let native = Watch::<ReadNativeCandidate>::new(scope.clone(), &watching, None, StdRng::from_rng(&mut rng));
             native_version.get_or_insert(native.served());
             stores.add_native(scope, native.store());
@@ -185,10 +185,10 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions =
         permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native, &config.election.evidence);
-    let native = (config.native != Native::Off).then(|| {
+    let native = (config.native != NativeMode::Off).then(|| {
         let group = own_lease.as_ref().map_or_else(|| identity.clone(), ToString::to_string);
         let controller = stand_in::Controller { group: group.into(), identity: identity.as_str().into() };
-        let stands_in = config.native == Native::StandIn;
+        let stands_in = config.native == NativeMode::StandIn;
         let watch = NativeWatch::new(NativeParts {
             controller,
             stands_in,
@@ -215,7 +215,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     let executor = Executor::new(store, client.clone(), Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, namespaces, executor.forbidden(), permitted));
     let reporting = Reporting::new(publisher, metrics, &health, page.map(|page| (identity, page)));
-    let parts = Parts {
+    let parts = DispatcherParts {
         config: config.election.clone(),
         own_lease,
         clock,

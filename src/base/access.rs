@@ -20,7 +20,7 @@ use anyhow::anyhow;
 use hustings_client::api::names::is_dns_label;
 use kube::Config;
 
-use self::choice::{Refusal, Surroundings};
+use self::choice::{AccessSurroundings, Refusal};
 use self::kubeconfig::Kubeconfig;
 use crate::base::hint::Hinted;
 
@@ -46,7 +46,7 @@ impl Access {
     pub fn load(&self, command: &str) -> anyhow::Result<Config> {
         // Standard input belongs to a wrapped command, and to the shell that completes a word.
         let is_free = !matches!(command, "run" | "completion");
-        let surroundings = Surroundings { has_terminal: is_free && std::io::stdin().is_terminal() };
+        let surroundings = AccessSurroundings { has_terminal: is_free && std::io::stdin().is_terminal() };
         self.read(surroundings).map_err(|Refusal { cause, hint }| {
             anyhow!(cause).context(Hinted::new("cannot load the cluster configuration", hint))
         })
@@ -58,7 +58,7 @@ impl Access {
         kubeconfig.contexts.into_keys().collect()
     }
 
-    fn read(&self, surroundings: Surroundings) -> Result<Config, Refusal> {
+    fn read(&self, surroundings: AccessSurroundings) -> Result<Config, Refusal> {
         let paths = std::env::var_os("KUBECONFIG");
         if self.may_be_that_of_a_pod(paths.as_deref())
             && let Some(config) = of_pod()

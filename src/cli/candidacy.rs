@@ -10,7 +10,7 @@ use super::Mistakes;
 use super::parsers::{object_name, value, whole_seconds};
 use super::timing::timing;
 use crate::base::duration;
-use crate::stand::candidacy::{Candidacy, KeyFile, Preference};
+use crate::stand::candidacy::{Candidacy, KeyFile, PreferenceSource};
 
 /// The longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;
@@ -98,9 +98,9 @@ impl CandidacyFlags {
             priority: self.priority,
             direct: self.direct,
             key: match (self.key, self.key_file) {
-                (Some(key), _) => Preference::Number(key),
-                (None, Some(path)) => Preference::File(KeyFile::new(path)),
-                (None, None) => Preference::None,
+                (Some(key), _) => PreferenceSource::Number(key),
+                (None, Some(path)) => PreferenceSource::File(KeyFile::new(path)),
+                (None, None) => PreferenceSource::None,
             },
             fallback: self.fallback,
             leader_elect: self.leader_elect,
@@ -214,7 +214,7 @@ mod tests {
         let plain = read(&["--binary-version=1.2"]).unwrap();
         assert!(plain.leader_elect && plain.fallback && !plain.direct && !plain.keep_on_stop, "{plain:?}");
         assert_eq!((plain.timing, plain.priority), (hustings_client::Timing::default(), None));
-        assert!(matches!(plain.key, Preference::None));
+        assert!(matches!(plain.key, PreferenceSource::None));
         let all = read(&[
             "--identity=a",
             "--binary-version=v1.2.3",
@@ -234,8 +234,8 @@ mod tests {
         assert_eq!((all.priority, all.fallback, all.keep_on_stop), (Some(0), false, true));
         let durations = [all.timing.lease_duration(), all.timing.renew_deadline(), all.timing.retry_period()];
         assert_eq!(durations, [30, 20, 3].map(Duration::from_secs));
-        assert!(matches!(read(&["--direct", "--key", "-3"]).unwrap().key, Preference::Number(-3)));
-        assert!(matches!(read(&["--direct", "--key-file=/key"]).unwrap().key, Preference::File(_)));
+        assert!(matches!(read(&["--direct", "--key", "-3"]).unwrap().key, PreferenceSource::Number(-3)));
+        assert!(matches!(read(&["--direct", "--key-file=/key"]).unwrap().key, PreferenceSource::File(_)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::Mistakes;
 use super::parsers::{at_most, namespace_name, object_name, value, whole_seconds};
 use super::timing::timing;
 use crate::base::duration;
-use crate::controller::{Config, EvidenceConfig, Native, OWN_LEASE, OwnLease};
+use crate::controller::{Config, EvidenceConfig, NativeMode, OWN_LEASE, OwnLease};
 use crate::serve::http::ListenAddress;
 use crate::serve::metrics::DEFAULT_LEASE_LIMIT;
 
@@ -26,8 +26,8 @@ const SHORTEST_VALIDITY: Duration = Duration::from_secs(5);
 pub struct ControllerFlags {
     /// The namespaces in which this controller elects, separated by commas; by default all
     #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true,
-        value_parser = value(Namespaces::read))]
-    pub watch_namespaces: Namespaces,
+        value_parser = value(NamespaceFlags::read))]
+    pub watch_namespaces: NamespaceFlags,
     /// Where to serve health and metrics: `:PORT` or `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = value(ListenAddress::read))]
     pub admin_address: ListenAddress,
@@ -83,7 +83,7 @@ pub struct ControllerFlags {
 
 /// Names of namespaces, sorted and without repetition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Namespaces(Vec<String>);
+pub struct NamespaceFlags(Vec<String>);
 
 impl ControllerFlags {
     /// The configuration; `None` after a mistake.
@@ -96,9 +96,9 @@ impl ControllerFlags {
             mistakes,
         )?;
         let native = match (self.native, self.native_stand_in) {
-            (true, true) => Native::StandIn,
-            (true, false) => Native::Elect,
-            (false, false) => Native::Off,
+            (true, true) => NativeMode::StandIn,
+            (true, false) => NativeMode::Elect,
+            (false, false) => NativeMode::Off,
             (false, true) => {
                 mistakes.add("--native-stand-in", "needs --native: add it, or remove --native-stand-in");
                 return None;
@@ -129,7 +129,7 @@ impl ControllerFlags {
     }
 }
 
-impl Namespaces {
+impl NamespaceFlags {
     fn read(text: &str) -> Result<Self, String> {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         let mut names = names.map(namespace_name).collect::<Result<Vec<_>, _>>()?;
@@ -160,20 +160,20 @@ mod tests {
 
     #[test]
     fn namespaces_are_a_list_without_repetition_and_without_kube_node_lease() {
-        assert_eq!(Namespaces::read("b, a,,b"), Ok(Namespaces(vec!["a".to_owned(), "b".to_owned()])));
-        assert_eq!(Namespaces::read(""), Ok(Namespaces(Vec::new())));
-        assert!(Namespaces::read("a,kube-node-lease").is_err());
-        assert!(Namespaces::read("A").is_err());
+        assert_eq!(NamespaceFlags::read("b, a,,b"), Ok(NamespaceFlags(vec!["a".to_owned(), "b".to_owned()])));
+        assert_eq!(NamespaceFlags::read(""), Ok(NamespaceFlags(Vec::new())));
+        assert!(NamespaceFlags::read("a,kube-node-lease").is_err());
+        assert!(NamespaceFlags::read("A").is_err());
     }
 
     #[test]
     fn flags_that_need_another_one_are_rejected_without_it() {
         for (flags, expected) in [
-            ("", (Native::Off, false, false)),
-            ("--native", (Native::Elect, false, false)),
-            ("--native --native-stand-in", (Native::StandIn, false, false)),
-            ("--evidence-pods", (Native::Off, true, false)),
-            ("--evidence-pods --evidence-nodes", (Native::Off, true, true)),
+            ("", (NativeMode::Off, false, false)),
+            ("--native", (NativeMode::Elect, false, false)),
+            ("--native --native-stand-in", (NativeMode::StandIn, false, false)),
+            ("--evidence-pods", (NativeMode::Off, true, false)),
+            ("--evidence-pods --evidence-nodes", (NativeMode::Off, true, true)),
         ] {
             let config = read(flags).unwrap();
             assert_eq!(

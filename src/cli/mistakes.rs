@@ -22,7 +22,7 @@ pub struct Mistakes(Vec<String>);
 
 /// Why a command line was not parsed.
 #[derive(Debug)]
-pub enum Unparsed {
+pub enum UnparsedArgument {
     /// Output that clap prints itself: help, the version, or a mistake such as an unknown flag.
     ByClap(clap::Error),
     /// Values of flags are invalid.
@@ -33,13 +33,13 @@ pub enum Unparsed {
 ///
 /// # Errors
 /// Fails with all invalid values, or with the output that clap prints.
-pub(super) fn matches(mut command: Command, arguments: &[OsString]) -> Result<ArgMatches, Unparsed> {
+pub(super) fn matches(mut command: Command, arguments: &[OsString]) -> Result<ArgMatches, UnparsedArgument> {
     let mut mistakes = Mistakes::default();
     let mut names = HashSet::new();
     loop {
         let error = match command.clone().try_get_matches_from(arguments) {
             Ok(matches) if mistakes.is_empty() => return Ok(matches),
-            Ok(_) => return Err(Unparsed::Invalid(mistakes.into_error())),
+            Ok(_) => return Err(UnparsedArgument::Invalid(mistakes.into_error())),
             Err(error) => error,
         };
         match invalid_flag(&error) {
@@ -47,8 +47,8 @@ pub(super) fn matches(mut command: Command, arguments: &[OsString]) -> Result<Ar
                 mistakes.add(&name, reason);
                 command = accept_any(command, &name);
             }
-            _ if mistakes.is_empty() => return Err(Unparsed::ByClap(error)),
-            _ => return Err(Unparsed::Invalid(mistakes.into_error())),
+            _ if mistakes.is_empty() => return Err(UnparsedArgument::ByClap(error)),
+            _ => return Err(UnparsedArgument::Invalid(mistakes.into_error())),
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     fn rejected(arguments: &[&str]) -> String {
         let arguments = std::iter::once("hustings").chain(arguments.iter().copied()).map(OsString::from);
         match parse(arguments) {
-            Err(Unparsed::Invalid(error)) => error.to_string(),
+            Err(UnparsedArgument::Invalid(error)) => error.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -150,7 +150,7 @@ mod tests {
     fn clap_reports_all_other_mistakes() {
         for arguments in [&["hustings", "--help"][..], &["hustings", "campaign"], &["hustings", "no-such-command"]] {
             let parsed = parse(arguments.iter().map(OsString::from));
-            assert!(matches!(parsed, Err(Unparsed::ByClap(_))), "{arguments:?}");
+            assert!(matches!(parsed, Err(UnparsedArgument::ByClap(_))), "{arguments:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{CandidacyFlags, Mistakes};
 use crate::base::duration;
 use crate::base::environment::variable;
 use crate::serve::http::ListenAddress;
-use crate::stand::sidecar::{Config, OwnPod, PodLabel, Stands};
+use crate::stand::sidecar::{Config, OwnPod, PodLabel, StandsWhen};
 
 /// The longest `--handover-delay`. Together with the other steps at the end of a term, it is shorter than the stop
 /// grace.
@@ -66,8 +66,8 @@ impl SidecarFlags {
             .as_ref()
             .and_then(|_| pod(variable).map_err(|reason| mistakes.add("--pod-label", reason)).ok());
         let stands = match (self.while_connected, self.handover_delay) {
-            (false, handover_delay) => Stands::Always { handover_delay },
-            (true, Duration::ZERO) => Stands::WhileConnected,
+            (false, handover_delay) => StandsWhen::Always { handover_delay },
+            (true, Duration::ZERO) => StandsWhen::WhileConnected,
             (true, _) => {
                 let reason = "has no effect with --while-connected, where the client ends a term by closing its \
                               connection: remove one of the two flags";
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn each_flag_reaches_the_configuration() {
         for (flags, stands, fail_open) in [
-            ("", Stands::Always { handover_delay: Duration::ZERO }, FailOpen::Off),
-            ("--handover-delay=20s", Stands::Always { handover_delay: LONGEST_DELAY }, FailOpen::Off),
-            ("--while-connected", Stands::WhileConnected, FailOpen::Off),
-            ("--while-connected --handover-delay=0s", Stands::WhileConnected, FailOpen::Off),
-            ("--while-connected --fail-open=unbounded", Stands::WhileConnected, FailOpen::Unbounded),
-            ("--while-connected --fail-open=2m", Stands::WhileConnected, FailOpen::Bounded(Duration::from_mins(2))),
+            ("", StandsWhen::Always { handover_delay: Duration::ZERO }, FailOpen::Off),
+            ("--handover-delay=20s", StandsWhen::Always { handover_delay: LONGEST_DELAY }, FailOpen::Off),
+            ("--while-connected", StandsWhen::WhileConnected, FailOpen::Off),
+            ("--while-connected --handover-delay=0s", StandsWhen::WhileConnected, FailOpen::Off),
+            ("--while-connected --fail-open=unbounded", StandsWhen::WhileConnected, FailOpen::Unbounded),
+            ("--while-connected --fail-open=2m", StandsWhen::WhileConnected, FailOpen::Bounded(Duration::from_mins(2))),
         ] {
             let config = read(flags).unwrap();
             assert_eq!((config.stands, config.fail_open), (stands, fail_open), "{flags}");

@@ -23,8 +23,8 @@ fn configurations_match_their_transcripts_which_use_every_flag() {
             used.extend(flags.map(|flag| (words[1].to_owned(), flag.split('=').next().unwrap_or(flag).to_owned())));
             match parse(words.iter().map(Into::into)) {
                 Ok(cli) => shown(cli),
-                Err(Unparsed::ByClap(error)) => error.to_string(),
-                Err(Unparsed::Invalid(error)) => format!("{error}\n"),
+                Err(UnparsedArgument::ByClap(error)) => error.to_string(),
+                Err(UnparsedArgument::Invalid(error)) => format!("{error}\n"),
             }
         });
     });

@@ -30,7 +30,7 @@ pub struct Config {
     /// The Lease whose holder is the leading controller; `None` if this is the only controller.
     pub own_lease: Option<OwnLease>,
     /// Whether this controller elects native candidates, those of `coordination.k8s.io`.
-    pub native: Native,
+    pub native: NativeMode,
     /// The configuration of each election.
     pub election: election::Config,
     /// The most Leases that have their own series in the metrics.
@@ -39,7 +39,7 @@ pub struct Config {
 
 /// Whether a controller elects native candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Native {
+pub enum NativeMode {
     /// It neither watches nor elects them.
     #[default]
     Off,

@@ -29,7 +29,7 @@ use super::execute::Executor;
 use super::key::{LeaseKey, MemberKey};
 use super::leading::Electing;
 use super::queue::Queue;
-use super::reporting::{Elections, PagePublisher, Reporting, Shown};
+use super::reporting::{ElectionsByKey, PagePublisher, Reporting, Shown};
 use super::status::StatusWrite;
 use super::statuses::Statuses;
 use super::stores::Stores;
@@ -44,7 +44,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_secs(1);
 
 /// Everything that the dispatcher uses.
-pub(super) struct Parts {
+pub(super) struct DispatcherParts {
     /// The configuration of every election.
     pub(super) config: election::Config,
     /// The controllers' own Lease, which no election decides.
@@ -68,8 +68,8 @@ pub(super) struct Parts {
 
 /// Owns every election, and decides which one is next.
 pub(super) struct Dispatcher {
-    parts: Parts,
-    elections: Elections,
+    parts: DispatcherParts,
+    elections: ElectionsByKey,
     /// The Lease for which each candidate stands.
     stands_for: HashMap<MemberKey, LeaseKey>,
     /// The candidates whose `leaseName` is invalid, with that name and their UIDs.
@@ -82,7 +82,7 @@ pub(super) struct Dispatcher {
     leads: bool,
 }
 
-impl Parts {
+impl DispatcherParts {
     /// Whether this controller elects for this Lease while it leads.
     fn elects(&self, election: &Election) -> bool {
         let may_elect_native = self.native.as_ref().is_none_or(|elects| *elects.borrow());
@@ -92,12 +92,12 @@ impl Parts {
 
 impl Dispatcher {
     /// Creates a dispatcher that has not observed anything in `scopes`.
-    pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
+    pub(super) fn new(parts: DispatcherParts, scopes: &[Scope]) -> Self {
         let scopes = Scopes::new(scopes, parts.native.is_some());
         Self {
             statuses: Statuses::new(parts.executor.clone()),
             parts,
-            elections: Elections::new(),
+            elections: ElectionsByKey::new(),
             stands_for: HashMap::new(),
             misnamed: HashMap::new(),
             scopes,

@@ -21,7 +21,7 @@ use hustings_core::model::{
     Unheld, WireTime,
 };
 
-use self::problems::Facts;
+use self::problems::ProblemFacts;
 use self::timeline::{Gap, HolderTerm, Timeline};
 use super::key::LeaseKey;
 use super::stores::Stores;
@@ -189,7 +189,7 @@ impl Display {
             .map(|(verdict, record)| self.candidate(verdict, record.as_deref()))
             .collect();
         let next = self.next();
-        let facts = Facts {
+        let facts = ProblemFacts {
             now,
             election,
             lease: &self.lease,

@@ -8,7 +8,7 @@ use hustings_core::election::{Action, Decision, Election, Event, LeaseVerdict, R
 use hustings_core::model::{Cause, Ending, Moment, Observed, Unheld};
 
 use super::key::LeaseKey;
-use super::reporting::Elections;
+use super::reporting::ElectionsByKey;
 use crate::serve::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, ValueLabel, count};
 
 /// The metrics, and their state for each Lease about which this controller has decided since it leads.
@@ -58,7 +58,7 @@ impl Measurements {
 
     /// Updates the gauges that cover all Leases, and the series of each. Only the leading controller reports Leases: the
     /// series of a standby would count them twice.
-    pub(super) fn measure(&mut self, now: Moment, elections: &Elections, leads: bool) {
+    pub(super) fn measure(&mut self, now: Moment, elections: &ElectionsByKey, leads: bool) {
         let states = elections.keys().filter(|_| leads).map(|key| self.state(key));
         let states: Vec<_> = states.collect();
         for state in LeaseState::ALL {

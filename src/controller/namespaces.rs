@@ -39,15 +39,15 @@ pub(super) struct Namespaces(watch::Sender<BTreeMap<String, NamespaceState>>);
 /// What is known of one namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NamespaceState {
-    leases: Listing,
-    candidates: Listing,
+    leases: NamespaceListing,
+    candidates: NamespaceListing,
     /// Whether it exists; `None` if the controller may not read it, or has not yet.
     exists: Option<bool>,
 }
 
 /// The last result of listing one kind in a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Listing {
+pub(super) enum NamespaceListing {
     /// There is no answer yet, or a failure.
     #[default]
     Unknown,
@@ -65,7 +65,7 @@ impl Namespaces {
     }
 
     /// Records the result of listing one of the kinds that elections need.
-    pub(super) fn note(&self, scope: &Scope, kind: Resource, listing: Listing) {
+    pub(super) fn note(&self, scope: &Scope, kind: Resource, listing: NamespaceListing) {
         self.update(scope.namespace(), |state| match kind {
             Resource::Leases => state.leases = listing,
             Resource::Candidates => state.candidates = listing,
@@ -157,11 +157,11 @@ impl Namespaces {
 
 impl NamespaceState {
     fn is_watched(self) -> bool {
-        self.leases == Listing::Listed && self.candidates == Listing::Listed
+        self.leases == NamespaceListing::Listed && self.candidates == NamespaceListing::Listed
     }
 
     fn absence(self, name: &str) -> Option<String> {
-        let is_forbidden = self.leases == Listing::Forbidden && self.candidates == Listing::Forbidden;
+        let is_forbidden = self.leases == NamespaceListing::Forbidden && self.candidates == NamespaceListing::Forbidden;
         match self.exists {
             Some(false) => Some(format!("namespace {name} does not exist: {REMEDY}")),
             None if is_forbidden => {
@@ -190,14 +190,14 @@ mod tests {
         (Namespaces::new(&scopes), scopes)
     }
 
-    fn note(namespaces: &Namespaces, scope: &Scope, leases: Listing, candidates: Listing) {
+    fn note(namespaces: &Namespaces, scope: &Scope, leases: NamespaceListing, candidates: NamespaceListing) {
         namespaces.note(scope, Resource::Leases, leases);
         namespaces.note(scope, Resource::Candidates, candidates);
     }
 
     #[test]
     fn a_namespace_counts_as_missing_if_both_kinds_are_forbidden_and_it_is_not_known_to_exist() {
-        use Listing::{Forbidden, Listed, Unknown};
+        use NamespaceListing::{Forbidden, Listed, Unknown};
         for (leases, candidates, exists, is_missing) in [
             (Unknown, Unknown, None, false),
             (Listed, Listed, None, false),
@@ -220,7 +220,7 @@ mod tests {
         let (namespaces, [a, b]) = namespaces();
         let health = crate::serve::health::Health::new();
         let check = health.check("namespaces");
-        note(&namespaces, &a, Listing::Forbidden, Listing::Forbidden);
+        note(&namespaces, &a, NamespaceListing::Forbidden, NamespaceListing::Forbidden);
         let shown = || {
             namespaces.report(&check);
             let readiness = health.readiness();
@@ -228,10 +228,10 @@ mod tests {
         };
         let (is_ready, message) = shown();
         assert!(!is_ready && message.starts_with("namespace a does not exist, or"), "{message}");
-        note(&namespaces, &b, Listing::Listed, Listing::Listed);
+        note(&namespaces, &b, NamespaceListing::Listed, NamespaceListing::Listed);
         let (is_ready, message) = shown();
         assert!(is_ready && message.starts_with("namespace a does not exist, or"), "{message}");
-        note(&namespaces, &a, Listing::Listed, Listing::Listed);
+        note(&namespaces, &a, NamespaceListing::Listed, NamespaceListing::Listed);
         assert_eq!(shown(), (true, String::new()));
         for name in ["a", "b"] {
             namespaces.update(Some(name), |state| state.exists = Some(false));

@@ -12,7 +12,7 @@ use hustings_core::election::EvidenceConfig;
 use kube::Client;
 use tokio::sync::Notify;
 
-use super::config::{Config, Native};
+use super::config::{Config, NativeMode};
 use super::key::LeaseKey;
 use super::namespaces::Namespaces;
 use super::native;
@@ -93,11 +93,11 @@ impl Requirements {
     pub(super) fn new(
         scopes: &[Scope],
         own_lease: Option<&LeaseKey>,
-        native: Native,
+        native: NativeMode,
         evidence: &EvidenceConfig,
     ) -> Self {
         let optional = [
-            (&NATIVE, PermissionPurpose::Native, native != Native::Off),
+            (&NATIVE, PermissionPurpose::Native, native != NativeMode::Off),
             (&EVIDENCE_PODS, PermissionPurpose::Evidence, evidence.pods),
         ];
         let optional = optional.into_iter().filter(|(_, _, is_needed)| *is_needed);
@@ -114,9 +114,9 @@ impl Requirements {
             purpose: PermissionPurpose::Elections,
         });
         let electors_lease = match native {
-            Native::Off => None,
-            Native::Elect => Some(&OBSERVES),
-            Native::StandIn => Some(&STANDS_IN),
+            NativeMode::Off => None,
+            NativeMode::Elect => Some(&OBSERVES),
+            NativeMode::StandIn => Some(&STANDS_IN),
         };
         let electors_lease = electors_lease.map(|rule| Requirement {
             scope: Scope::Namespace(native::NAMESPACE.to_owned()),

@@ -12,7 +12,7 @@ use hustings_core::election::{Decision, Election, Event, Report};
 use hustings_core::model::{Moment, Now, Observed};
 
 pub(super) use self::page::{PagePublisher, Shown};
-use self::second_controller::SecondController;
+use self::second_controller::SecondControllerReports;
 use super::events::EventPublisher;
 use super::key::LeaseKey;
 use super::measurements::Measurements;
@@ -21,7 +21,7 @@ use crate::serve::metrics::{ControllerMetrics, count};
 use crate::serve::page::Page;
 
 /// The election of each Lease. Each is boxed, since the nodes of a B-tree reserve space for more values than they hold.
-pub(super) type Elections = BTreeMap<LeaseKey, Box<Election>>;
+pub(super) type ElectionsByKey = BTreeMap<LeaseKey, Box<Election>>;
 
 /// The most writes or Leases that a warning names. It counts the rest.
 const MOST_NAMED: usize = 8;
@@ -32,7 +32,7 @@ pub(super) struct Reporting {
     pub(super) measurements: Measurements,
     /// The page, if there is one.
     pub(super) page: Option<PagePublisher>,
-    second: SecondController,
+    second: SecondControllerReports,
     /// Warns of writes that succeed without effect. It always passes, so that one Lease cannot make the process unready.
     writes: Check,
 }
@@ -49,7 +49,7 @@ impl Reporting {
             publisher,
             measurements: Measurements::new(metrics),
             page: page.map(|(identity, page)| PagePublisher::new(identity, page)),
-            second: SecondController::new(health),
+            second: SecondControllerReports::new(health),
             writes: health.check("writes"),
         }
     }
@@ -94,7 +94,7 @@ impl Reporting {
     }
 
     /// Updates the metrics and the warnings that cover all Leases.
-    pub(super) fn measure(&mut self, now: Moment, elections: &Elections, leads: bool) {
+    pub(super) fn measure(&mut self, now: Moment, elections: &ElectionsByKey, leads: bool) {
         self.measurements.measure(now, elections, leads);
         let led = || elections.iter().filter(|_| leads);
         let ineffective = led().flat_map(|(key, election)| {

@@ -26,7 +26,7 @@ use kube::api::PostParams;
 use tokio_util::sync::CancellationToken;
 
 pub use self::config::{Act, ActExpiry, Config, LeaseAct, Targets};
-use self::report::Report;
+use self::report::ActReport;
 use self::requests::REQUEST_TIMEOUT;
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;
@@ -62,7 +62,7 @@ async fn carry_out(
     cluster: &Cluster,
     config: &Config,
     stop: &CancellationToken,
-    reports: &mut Vec<Report>,
+    reports: &mut Vec<ActReport>,
 ) -> anyhow::Result<()> {
     let act = Box::pin(async {
         let user = user(cluster).await;
@@ -86,7 +86,7 @@ async fn carry_out(
 }
 
 /// The exit code for these reports: [`NOT_HAPPENED`] if any act did not take effect in time.
-fn exit_code(reports: &[Report]) -> ExitCode {
+fn exit_code(reports: &[ActReport]) -> ExitCode {
     let has_happened = reports.iter().all(|report| report.happened != Some(false));
     if has_happened { ExitCode::SUCCESS } else { ExitCode::from(NOT_HAPPENED) }
 }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn one_act_of_several_that_has_not_happened_decides_the_exit_code() {
-        let report = |happened| Report { happened, ..Report::default() };
+        let report = |happened| ActReport { happened, ..ActReport::default() };
         for (reports, expected) in [
             (vec![report(None)], ExitCode::SUCCESS),
             (vec![report(Some(true)), report(None)], ExitCode::SUCCESS),

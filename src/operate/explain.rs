@@ -26,7 +26,7 @@ mod words;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub use self::explanation::{CandidateNote, Explanation, Prospect, Wait};
+pub use self::explanation::{CandidateNote, ExplainedWait, Explanation, Prospect};
 pub(crate) use self::scene::read_election;
 pub use self::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags, Scene};
 use self::situation::Situation;

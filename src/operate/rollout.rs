@@ -17,7 +17,7 @@ use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::WireTime;
 
 pub use self::config::{Config, Order};
-pub use self::outcome::{Entry, Gap, UpgradeOutcome, UpgradeTerm, What};
+pub use self::outcome::{LeaderlessGap, TimelineEntry, UpgradeOutcome, UpgradeTerm, What};
 use self::upgrade::Upgrade;
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;

@@ -22,11 +22,11 @@ pub struct Health(Arc<SharedHealth>);
 #[derive(Debug)]
 struct SharedHealth {
     heartbeat: Heartbeat,
-    checks: Mutex<Checks>,
+    checks: Mutex<HealthChecks>,
 }
 
 /// The checks by name. A check passes, with or without a warning, or fails with a reason.
-type Checks = BTreeMap<String, Result<Option<String>, String>>;
+type HealthChecks = BTreeMap<String, Result<Option<String>, String>>;
 
 /// A handle with which one part of the process reports its own check.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Health {
         Readiness { ready: !checks.is_empty() && checks.iter().all(|check| check.ok), checks }
     }
 
-    fn checks(&self) -> MutexGuard<'_, Checks> {
+    fn checks(&self) -> MutexGuard<'_, HealthChecks> {
         // A panic cannot leave the map half written, so a poisoned lock is safe to use.
         self.0.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::peer::Peer;
 use self::peer::PeerConnection;
-use self::places::{Place, Places};
+use self::places::{ConnectionPlace, Places};
 pub use self::socket::Socket;
 use crate::base::hint::Hinted;
 
@@ -147,7 +147,7 @@ fn set_options(stream: &mut TcpStream) {
 
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     router: Router,
     stop: CancellationToken,
 ) {

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::lines::{Job, LineBuilder, LineKind, Report};
+use self::lines::{CampaignReport, Job, LineBuilder, LineKind};
 use crate::base::access::Access;
 use crate::base::output::Output;
 use crate::base::signals;
@@ -121,7 +121,7 @@ fn stop_without_reader(shutdown: CancellationToken) {
 impl LinePrinter {
     /// Prints the start and the end of one term of this replica.
     async fn lead(&self, term: Term) {
-        self.print(Report::Leading(term.clone())).await;
+        self.print(CampaignReport::Leading(term.clone())).await;
         term.cancelled().await;
         // A term that is lost needs no answer of the reader, which may read nothing.
         let lost = async {
@@ -130,7 +130,7 @@ impl LinePrinter {
         };
         tokio::select! {
             biased;
-            () = self.print(Report::End) => {}
+            () = self.print(CampaignReport::End) => {}
             () = lost => {}
         }
     }
@@ -142,7 +142,7 @@ impl LinePrinter {
         let mut obstacle = None;
         while let Some(view) = changes.next().await {
             // This task may be faster than the task that waits for the end of the term.
-            self.print(Report::End).await;
+            self.print(CampaignReport::End).await;
             if view.ended {
                 // An ended elector observes no holder. That does not mean that the Lease has none.
                 return;
@@ -155,18 +155,18 @@ impl LinePrinter {
             }
             let holder = view.holder.map(|holder| holder.identity);
             if holder != last_holder {
-                self.print(Report::Observed(holder.clone())).await;
+                self.print(CampaignReport::Observed(holder.clone())).await;
                 last_holder = holder;
             }
         }
     }
 
     async fn event(&self, kind: LineKind, message: String) {
-        self.print(Report::Event(kind, message)).await;
+        self.print(CampaignReport::Event(kind, message)).await;
     }
 
     /// Returns when the report is written. The order of the calls is the order of the lines.
-    async fn print(&self, report: Report) {
+    async fn print(&self, report: CampaignReport) {
         let (written, is_written) = oneshot::channel();
         (self.write)((report, written));
         // The thread ends only with the campaign.

@@ -15,7 +15,7 @@ use crate::base::access::Access;
 use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
 
-pub use preference::{KeyFile, Preference};
+pub use preference::{KeyFile, PreferenceSource};
 
 /// The configuration of a replica that stands for a Lease.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Candidacy {
     /// Whether to stand without a controller.
     pub direct: bool,
     /// The preference of this replica, with `direct`.
-    pub key: Preference,
+    pub key: PreferenceSource,
     /// Whether the candidates elect among themselves while no controller does.
     pub fallback: bool,
     /// Whether there is an election; without one, this replica leads from its start.
@@ -173,7 +173,7 @@ mod tests {
             strategy: None,
             priority: None,
             direct,
-            key: Preference::None,
+            key: PreferenceSource::None,
             fallback,
             leader_elect,
             keep_on_stop: false,
@@ -225,8 +225,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_direct_replica_has_its_identity_and_key_and_no_candidate() {
         let store = MemoryStore::new();
-        let described =
-            Candidacy { identity: Some("b".to_owned()), key: Preference::Number(7), ..candidacy(true, true, true) };
+        let described = Candidacy {
+            identity: Some("b".to_owned()),
+            key: PreferenceSource::Number(7),
+            ..candidacy(true, true, true)
+        };
         let campaign = start(&described, &Connection::Memory(store.clone()));
         campaign.leadership().wait_until_leader().await.unwrap();
         let lease = store.lease("n", "l").unwrap();

@@ -51,14 +51,14 @@ pub struct Config {
     /// The label to keep on this pod while it leads, and the pod.
     pub pod_label: Option<(PodLabel, OwnPod)>,
     /// When it stands for the Lease.
-    pub stands: Stands,
+    pub stands: StandsWhen,
     /// Whether the time range continues after its end.
     pub fail_open: FailOpen,
 }
 
 /// When the sidecar stands for the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
+pub enum StandsWhen {
     /// From its start to its end.
     Always {
         /// How long it keeps the Lease after it reported the end of a term.
@@ -89,11 +89,11 @@ async fn stand(access: &Access, config: Config) -> anyhow::Result<()> {
     let mut registry = registry();
     let metrics = Metrics::register(&mut registry);
     match config.stands {
-        Stands::Always { handover_delay } => {
+        StandsWhen::Always { handover_delay } => {
             let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
             always::run(&sidecar, endpoints, handover_delay).await
         }
-        Stands::WhileConnected => {
+        StandsWhen::WhileConnected => {
             let releases = ReleaseMetrics::register(&mut registry);
             let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
             connected::run(&sidecar, endpoints, releases).await

@@ -40,7 +40,7 @@ pub use cooldown::Cooldown;
 pub use decision::{Action, Decision, Leading, Range};
 pub use note::{EditedField, Loss, Note, Withheld};
 pub use observation::{AttemptId, Observation, Outcome, Source};
-pub use sentences::Severity;
+pub use sentences::NoteSeverity;
 pub use timers::Timer;
 
 use candidate::Candidate;

@@ -10,7 +10,7 @@ use kube::config::{AuthInfo, ExecAuthCluster};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::address::{self, Address};
-use super::kubeconfig::{Cluster, Context, Kubeconfig};
+use super::kubeconfig::{Context, Kubeconfig, KubeconfigCluster};
 use super::proxy::{self, Proxy};
 use super::user;
 
@@ -36,13 +36,13 @@ impl Refusal {
 
 /// The process in which a credential program would run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Surroundings {
+pub(super) struct AccessSurroundings {
     /// Whether standard input is a terminal that the program may read.
     pub(super) has_terminal: bool,
 }
 
 /// A configuration, and what the context and its user are called, for messages.
-pub(super) struct Choice {
+pub(super) struct AccessChoice {
     pub(super) config: Config,
     /// The namespace of the context, if it sets one.
     pub(super) namespace: Option<String>,
@@ -52,9 +52,9 @@ pub(super) struct Choice {
 pub(super) fn choose(
     kubeconfig: &Kubeconfig,
     named: Option<&str>,
-    surroundings: Surroundings,
+    surroundings: AccessSurroundings,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<Choice, Refusal> {
+) -> Result<AccessChoice, Refusal> {
     // An entry without a name has the empty one, here and below.
     let name = named.or(kubeconfig.current_context.as_deref()).unwrap_or_default();
     let Some(context) = kubeconfig.contexts.get(name) else {
@@ -124,10 +124,10 @@ pub(super) fn choose(
             ..AuthInfo::default()
         };
     }
-    Ok(Choice { config, namespace: namespace.clone() })
+    Ok(AccessChoice { config, namespace: namespace.clone() })
 }
 
-fn server(cluster: &Cluster, name: &str) -> Result<Address, Refusal> {
+fn server(cluster: &KubeconfigCluster, name: &str) -> Result<Address, Refusal> {
     let field = format!("server of cluster {name:?}");
     let Some(text) = &cluster.server else {
         return Err(Refusal::new(format!("{field} is not set"), "set it to https://HOST:PORT"));
@@ -179,8 +179,8 @@ fn proxy_uri(Proxy { address, source }: &Proxy) -> Result<http::Uri, Refusal> {
     url.replacen("://", &login, 1).parse().map_err(malformed)
 }
 
-fn check_cluster(cluster: &Cluster, name: &str) -> Result<(), Refusal> {
-    let Cluster { authority, authority_data, .. } = cluster;
+fn check_cluster(cluster: &KubeconfigCluster, name: &str) -> Result<(), Refusal> {
+    let KubeconfigCluster { authority, authority_data, .. } = cluster;
     if authority.is_some() && authority_data.is_some() {
         let cause = format!("cluster {name:?} has both certificate-authority and certificate-authority-data");
         return Err(Refusal::new(cause, "remove one of them"));
@@ -194,7 +194,7 @@ pub(super) fn readable(path: &Path, field: &str) -> Result<(), Refusal> {
     std::fs::File::open(path).map(drop).map_err(unreadable)
 }
 
-fn authority(config: &mut Config, cluster: &Cluster, name: &str) -> Result<(), Refusal> {
+fn authority(config: &mut Config, cluster: &KubeconfigCluster, name: &str) -> Result<(), Refusal> {
     let field = match (&cluster.authority, &cluster.authority_data) {
         (Some(_), _) => "certificate-authority",
         (None, Some(_)) => "certificate-authority-data",
@@ -223,7 +223,7 @@ fn bytes(path: Option<&Path>, data: Option<&Vec<u8>>, field: &str) -> Result<Vec
     }
 }
 
-fn cluster_info(cluster: &Cluster, name: &str) -> Result<ExecAuthCluster, Refusal> {
+fn cluster_info(cluster: &KubeconfigCluster, name: &str) -> Result<ExecAuthCluster, Refusal> {
     let field = format!("certificate-authority of cluster {name:?}");
     let authority = bytes(cluster.authority.as_deref(), cluster.authority_data.as_ref(), &field)?;
     Ok(ExecAuthCluster {

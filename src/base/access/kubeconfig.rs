@@ -18,7 +18,7 @@ const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
 /// The merged content of kubeconfig files.
 #[derive(Clone, Default)]
 pub(super) struct Kubeconfig {
-    pub(super) clusters: BTreeMap<String, Cluster>,
+    pub(super) clusters: BTreeMap<String, KubeconfigCluster>,
     pub(super) users: BTreeMap<String, User>,
     pub(super) contexts: BTreeMap<String, Context>,
     pub(super) current_context: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Kubeconfig {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Cluster {
+pub(super) struct KubeconfigCluster {
     pub(super) server: Option<String>,
     pub(super) tls_server_name: Option<String>,
     pub(super) insecure: bool,
@@ -196,9 +196,9 @@ fn extensions(node: Node<'_>) -> Result<BTreeMap<String, Option<Value>>, String>
     named(node, "extensions", "extension", |extension| Ok(extension.value()))
 }
 
-fn cluster(node: Node<'_>) -> Result<Cluster, String> {
+fn cluster(node: Node<'_>) -> Result<KubeconfigCluster, String> {
     node.switch("disable-compression")?;
-    Ok(Cluster {
+    Ok(KubeconfigCluster {
         server: node.text("server")?,
         tls_server_name: node.text("tls-server-name")?,
         insecure: node.switch("insecure-skip-tls-verify")?,

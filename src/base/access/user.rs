@@ -11,7 +11,7 @@ use http::header::{HeaderName, HeaderValue};
 use kube::config::{AuthInfo, ExecConfig, ExecInteractiveMode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::choice::{Refusal, Surroundings, readable};
+use super::choice::{AccessSurroundings, Refusal, readable};
 use super::kubeconfig::{AuthProvider, Exec, User};
 
 /// The versions of the protocol with a credential program that have a default for `interactiveMode`.
@@ -117,7 +117,7 @@ pub(super) fn credentials(
     auth: &mut AuthInfo,
     user: &User,
     name: &str,
-    surroundings: Surroundings,
+    surroundings: AccessSurroundings,
 ) -> Result<(), Refusal> {
     let refused = |cause: &str, hint: &str| Err(Refusal::new(format!("user {name:?} {cause}"), hint));
     let id_token = match &user.auth_provider {
@@ -162,7 +162,7 @@ pub(super) fn credentials(
     let has_certificate = auth.client_certificate.is_some() || auth.client_certificate_data.is_some();
     let has_other = has_certificate || auth.token.is_some() || auth.token_file.is_some() || auth.username.is_some();
     // A program beside another credential never runs, so it needs no terminal.
-    let surroundings = Surroundings { has_terminal: surroundings.has_terminal || has_other };
+    let surroundings = AccessSurroundings { has_terminal: surroundings.has_terminal || has_other };
     auth.exec = user.exec.as_ref().map(|exec| exec_config(exec, name, surroundings)).transpose()?;
     if !has_other && auth.exec.is_none() {
         let hint = "set token, tokenFile, client-certificate or exec of this user; requests would be anonymous without";
@@ -171,7 +171,7 @@ pub(super) fn credentials(
     Ok(())
 }
 
-fn exec_config(exec: &Exec, name: &str, surroundings: Surroundings) -> Result<ExecConfig, Refusal> {
+fn exec_config(exec: &Exec, name: &str, surroundings: AccessSurroundings) -> Result<ExecConfig, Refusal> {
     let refused = |cause: &str, hint: &str| Err(Refusal::new(format!("exec of user {name:?} {cause}"), hint));
     let version = exec.api_version.clone().unwrap_or_default();
     if !EXEC_VERSIONS.contains(&&*version) {

@@ -26,14 +26,14 @@ fn dispatcher(leads: bool) -> Dispatcher {
     dispatcher_of(parts(), leads)
 }
 
-fn dispatcher_of(parts: Parts, leads: bool) -> Dispatcher {
+fn dispatcher_of(parts: DispatcherParts, leads: bool) -> Dispatcher {
     let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
     assert!(!dispatcher.leads, "it has not been promoted");
     dispatcher.leads = leads;
     dispatcher
 }
 
-fn parts() -> Parts {
+fn parts() -> DispatcherParts {
     let service = tower::service_fn(|request: Request<Body>| async move {
         let name = request.uri().path().rsplit('/').next();
         let details = json!({ "name": name, "kind": "leases", "group": "coordination.k8s.io" });
@@ -48,7 +48,7 @@ fn parts() -> Parts {
     let executor = Executor::new(store, client, Arc::clone(&clock), publisher.clone(), metrics.clone());
     let (config, health) = (election::Config::default(), Health::new());
     let reporting = Reporting::new(publisher, metrics, &health, None);
-    Parts {
+    DispatcherParts {
         config,
         own_lease: None,
         clock,
@@ -90,7 +90,7 @@ async fn decide_next(dispatcher: &mut Dispatcher) {
 async fn no_decision_is_made_before_every_kind_is_listed_or_by_a_standby() {
     let kinds = [Resource::Leases, Resource::Candidates, Resource::NativeCandidates];
     for (first, leads) in [(0, true), (1, true), (2, true), (0, false)] {
-        let mut dispatcher = dispatcher_of(Parts { native: Some(watch::channel(true).1), ..parts() }, leads);
+        let mut dispatcher = dispatcher_of(DispatcherParts { native: Some(watch::channel(true).1), ..parts() }, leads);
         dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
         for kind in kinds.into_iter().cycle().skip(first).take(3) {
             assert!(dispatcher.in_flight.is_empty(), "{kind:?} have not been listed");

@@ -21,7 +21,7 @@ const LONGEST_ELECTION: Duration = Duration::from_secs(12);
 const MOST_NAMED: usize = 3;
 
 /// The facts from which the problems of a Lease follow.
-pub(super) struct Facts<'a> {
+pub(super) struct ProblemFacts<'a> {
     pub(super) now: Now,
     pub(super) election: &'a Election,
     pub(super) lease: &'a LeaseVerdict,
@@ -37,7 +37,7 @@ pub(super) struct Facts<'a> {
     pub(super) gap_since: Option<WireTime>,
 }
 
-impl Facts<'_> {
+impl ProblemFacts<'_> {
     /// Returns the problems, the most severe first.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<_> = self.of_lease().into_iter().collect();
@@ -166,7 +166,7 @@ mod tests {
             (LeaseVerdict::Held { holder, preferred: None, taken_up: false }, Severity::Info),
             (LeaseVerdict::Reserved { until: since }, Severity::Warning),
         ] {
-            let facts = Facts {
+            let facts = ProblemFacts {
                 now: Now { moment: since, wall: WireTime::from_micros(0) },
                 election: &election,
                 lease: &lease,
@@ -202,7 +202,7 @@ mod tests {
         for (candidates, seconds, expected) in
             [(&*candidates, 12, Some(Severity::Warning)), (&*candidates, 13, Some(Severity::Critical)), (&[], 13, None)]
         {
-            let facts = Facts {
+            let facts = ProblemFacts {
                 now: now(seconds),
                 election: &election,
                 lease: &lease,

@@ -44,7 +44,7 @@ fn requirements() -> Requirements {
     Requirements::new(
         &[Scope::Namespace("shop".to_owned())],
         Some(&LeaseKey::new("system", "own")),
-        Native::Off,
+        NativeMode::Off,
         &EvidenceConfig::default(),
     )
 }
@@ -80,7 +80,7 @@ async fn a_controller_without_the_permissions_for_native_candidates_is_ready() {
         let group = &attributes["group"];
         json!({ "allowed": !(group == "coordination.k8s.io" && attributes["resource"] == "leasecandidates") })
     });
-    let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect, &EvidenceConfig::default());
+    let requirements = Requirements::new(&[Scope::Cluster], None, NativeMode::Elect, &EvidenceConfig::default());
     let health = Health::new();
     tokio::spawn(watch(client, requirements, Namespaces::new(&[]), Arc::default(), health.check("permissions")));
     tokio::time::sleep(PAUSE_WHILE_MISSING).await;
@@ -93,7 +93,7 @@ async fn a_controller_without_the_permissions_for_native_candidates_is_ready() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_lacks_a_permission_of_each_purpose_is_not_ready() {
     let (client, _) = server(|_| json!({ "allowed": false }));
-    let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect, &EvidenceConfig::default());
+    let requirements = Requirements::new(&[Scope::Cluster], None, NativeMode::Elect, &EvidenceConfig::default());
     let health = Health::new();
     tokio::spawn(watch(client, requirements, Namespaces::new(&[]), Arc::default(), health.check("permissions")));
     tokio::time::sleep(PAUSE_WHILE_MISSING).await;
@@ -105,7 +105,7 @@ async fn evidence_needs_reads_of_pods_in_each_scope_and_of_nodes_in_the_cluster(
     let (client, _) = server(|_| json!({ "allowed": false }));
     let scopes = ["a", "b"].map(|namespace| Scope::Namespace(namespace.to_owned()));
     let evidence = EvidenceConfig { pods: true, nodes: true, ..EvidenceConfig::default() };
-    let requirements = Requirements::new(&scopes, None, Native::Off, &evidence);
+    let requirements = Requirements::new(&scopes, None, NativeMode::Off, &evidence);
     let missing = missing(&client, &Subject::Own, &requirements).await.unwrap();
     let optional: Vec<_> = missing.iter().filter(|missing| missing.is_optional()).map(|one| &*one.grant).collect();
     assert_eq!(
@@ -123,9 +123,9 @@ async fn the_election_of_native_candidates_needs_their_verbs_and_those_on_the_le
         )
     };
     for (native, expected) in [
-        (Native::Off, vec![]),
-        (Native::Elect, vec![candidates.to_owned(), on_the_lease("get")]),
-        (Native::StandIn, vec![candidates.to_owned(), on_the_lease("get, patch")]),
+        (NativeMode::Off, vec![]),
+        (NativeMode::Elect, vec![candidates.to_owned(), on_the_lease("get")]),
+        (NativeMode::StandIn, vec![candidates.to_owned(), on_the_lease("get, patch")]),
     ] {
         let (client, _) = server(|_| json!({ "allowed": false }));
         let requirements = Requirements::new(&[Scope::Cluster], None, native, &EvidenceConfig::default());

@@ -9,7 +9,7 @@ use hustings_core::election::{Decision, Election, Report};
 use hustings_core::model::{Moment, Now};
 use tokio::time::Instant;
 
-use super::Elections;
+use super::ElectionsByKey;
 use crate::base::terminal::visible;
 use crate::controller::display::Display;
 use crate::controller::key::LeaseKey;
@@ -82,7 +82,7 @@ impl PagePublisher {
     pub(in crate::controller) fn publish(
         &mut self,
         now: Now,
-        elections: &Elections,
+        elections: &ElectionsByKey,
         stores: &Stores,
         shown: impl Fn(&LeaseKey, &Election) -> Shown,
     ) {
@@ -106,7 +106,7 @@ impl PagePublisher {
     pub(in crate::controller) fn publish_controller(
         &mut self,
         now: Moment,
-        elections: &Elections,
+        elections: &ElectionsByKey,
         leader: Option<String>,
         leads: bool,
         checks: Vec<CheckResult>,

@@ -8,13 +8,13 @@ use crate::controller::key::LeaseKey;
 use crate::serve::health::{Check, Health};
 
 /// The check, and whether a second controller was reported.
-pub(super) struct SecondController {
+pub(super) struct SecondControllerReports {
     /// It always passes, since a second controller is no reason to stop this one.
     check: Check,
     is_reported: bool,
 }
 
-impl SecondController {
+impl SecondControllerReports {
     pub(super) fn new(health: &Health) -> Self {
         Self { check: health.check("second-controller"), is_reported: false }
     }
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn a_second_controller_is_reported_once_until_it_is_gone() {
         let health = Health::new();
-        let mut second = SecondController::new(&health);
-        let reports = |second: &mut SecondController| {
+        let mut second = SecondControllerReports::new(&health);
+        let reports = |second: &mut SecondControllerReports| {
             let mut actions = vec![Request::read_lease("l").into(), Action::Event(Event::SecondController)];
             second.report(&LeaseKey::new("n", "l"), &mut actions);
             actions.len() - 1

@@ -6,7 +6,7 @@ use hustings_client::clock::Clock;
 use kube::runtime::watcher;
 
 use super::WatchContext;
-use crate::controller::namespaces::{Listing, Namespaces};
+use crate::controller::namespaces::{NamespaceListing, Namespaces};
 use crate::controller::outage::{Outage, OutageStage, is_refusal};
 use crate::controller::watched::{Scope, WatchEvent, WatchedKind};
 use crate::serve::health::Check;
@@ -87,7 +87,7 @@ impl WatchReporter {
     pub(super) fn pass<K: WatchedKind>(&mut self, is_served: bool) {
         self.end_outage::<K>();
         self.was_listed = true;
-        self.namespaces.note(&self.scope, K::RESOURCE, Listing::Listed);
+        self.namespaces.note(&self.scope, K::RESOURCE, NamespaceListing::Listed);
         if let Some(crd) = &self.crd {
             crd.pass();
         }
@@ -104,7 +104,7 @@ impl WatchReporter {
         self.begin();
         let failure = self.failure_of::<K>(error)?;
         let WatchFailure { is_refused, is_forbidden, .. } = failure;
-        let listing = if is_forbidden { Listing::Forbidden } else { Listing::Unknown };
+        let listing = if is_forbidden { NamespaceListing::Forbidden } else { NamespaceListing::Unknown };
         self.namespaces.note(&self.scope, K::RESOURCE, listing);
         self.failure = Some(failure);
         self.show::<K>();

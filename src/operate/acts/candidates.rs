@@ -15,7 +15,7 @@ use kube::{Api, Error};
 use super::config::{ActExpiry, Config, Targets, note_on_end};
 use super::outcome::{Goal, wait};
 use super::plan::ActRequest;
-use super::report::Report;
+use super::report::ActReport;
 use super::requests::{REFUSED, explain, explain_write, refused, within};
 use super::scene::{ActScene, candidates, known_candidates};
 use crate::base::cluster::{Cluster, scoped};
@@ -52,7 +52,7 @@ pub(super) async fn carry_out(
     end: Option<ActExpiry>,
     config: &Config,
     user: Option<&str>,
-    reports: &mut Vec<Report>,
+    reports: &mut Vec<ActReport>,
 ) -> anyhow::Result<()> {
     let found = find(cluster, targets, end.is_none()).await?;
     let until = end.map(|end| end.at(SystemClock.both().wall)).transpose()?;
@@ -174,13 +174,13 @@ async fn of_lease(
     exclusion: Option<&Exclusion>,
     asked_by: Option<&str>,
     config: &Config,
-    reports: &mut Vec<Report>,
+    reports: &mut Vec<ActReport>,
 ) -> anyhow::Result<WrittenAct> {
     let sent = Instant::now();
     let wall = SystemClock.both().wall;
     for candidate in &candidates {
         let name = candidate.record.name.clone();
-        let mut report = Report {
+        let mut report = ActReport {
             namespace: cluster.namespace.clone(),
             lease: lease.to_owned(),
             candidate: Some(name.clone()),
@@ -190,7 +190,7 @@ async fn of_lease(
             ),
             until: exclusion.map(|exclusion| exclusion.until.to_string()),
             replaces: exclusion.and(stands(candidate, wall)),
-            ..Report::default()
+            ..ActReport::default()
         };
         if !config.dry_run {
             let is_first = reports.is_empty();
@@ -211,7 +211,7 @@ async fn wait_for_all(
     mut written: BTreeMap<usize, WrittenAct>,
     excludes: bool,
     timeout: Duration,
-    reports: &mut [Report],
+    reports: &mut [ActReport],
 ) -> anyhow::Result<()> {
     let began = tokio::time::Instant::now();
     let waits = reports.iter_mut().enumerate().filter_map(|(position, report)| {
@@ -227,7 +227,7 @@ async fn wait_for(
     excludes: bool,
     began: tokio::time::Instant,
     timeout: Duration,
-    report: &mut Report,
+    report: &mut ActReport,
 ) -> anyhow::Result<()> {
     let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
     let read = within(leases.get_opt(&lease)).await;

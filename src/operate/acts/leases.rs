@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use super::config::{Config, LeaseAct};
 use super::outcome::{Goal, wait};
 use super::plan::{ActPlan, ActRequest, plan, standing};
-use super::report::Report;
+use super::report::ActReport;
 use super::requests::{explain_write, within};
 use super::scene::ActScene;
 use crate::base::cluster::Cluster;
@@ -27,17 +27,18 @@ pub(super) async fn carry_out(
     act: &LeaseAct,
     config: &Config,
     user: Option<&str>,
-    reports: &mut Vec<Report>,
+    reports: &mut Vec<ActReport>,
 ) -> anyhow::Result<()> {
     let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
     let mut scene = ActScene::read(cluster, lease).await?;
     let first = scene.lease.record.clone();
     let request = ActRequest { user, reason: config.reason.as_deref() };
-    let mut report = Report { namespace: cluster.namespace.clone(), lease: lease.to_owned(), ..Report::default() };
+    let mut report =
+        ActReport { namespace: cluster.namespace.clone(), lease: lease.to_owned(), ..ActReport::default() };
     for _ in 0..ATTEMPTS {
         let ActPlan { write, forecast, sentence, until, replaces } =
             plan(&scene, act, request, SystemClock.both().wall)?;
-        report = Report { act: sentence, until: until.map(|until| until.to_string()), replaces, ..report };
+        report = ActReport { act: sentence, until: until.map(|until| until.to_string()), replaces, ..report };
         if config.dry_run {
             report.forecast = forecast.events.iter().map(ToString::to_string).collect();
             reports.push(report);
@@ -61,7 +62,7 @@ pub(super) async fn carry_out(
         scene = ActScene::read(cluster, lease).await?;
         let now = &scene.lease.record;
         if let Some(fact) = settled(act, &first, now) {
-            reports.push(Report { act: fact, until: None, replaces: None, happened: Some(true), ..report });
+            reports.push(ActReport { act: fact, until: None, replaces: None, happened: Some(true), ..report });
             if let (Some(timeout), Some(report)) = (config.wait, reports.last_mut()) {
                 wait(&leases, scene.lease.clone(), &goal(act, &first, &first), sent, timeout, report).await;
             }

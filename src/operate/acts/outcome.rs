@@ -10,7 +10,7 @@ use hustings_core::model::{Annotation, LeaseRecord, LeaseStage};
 use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 
-use super::report::Report;
+use super::report::ActReport;
 use super::requests::within;
 
 /// The pause between the end of a watch and the next read of the Lease.
@@ -114,7 +114,7 @@ pub(super) async fn wait(
     goal: &Goal,
     sent: Instant,
     timeout: Duration,
-    report: &mut Report,
+    report: &mut ActReport,
 ) {
     let mut newest = written;
     let outcome = tokio::time::timeout(timeout, follow(leases, &mut newest, goal)).await;
@@ -237,7 +237,7 @@ mod tests {
             let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once };
             let acts =
                 json!({ "hustings.io/preferred-holder": "b", "hustings.io/pin": "b until 2027-01-01T00:00:00Z" });
-            let (written, mut report) = (lease("a", "s/1/15", &acts), Report::default());
+            let (written, mut report) = (lease("a", "s/1/15", &acts), ActReport::default());
             wait(&leases, written, &goal, Instant::now(), Duration::from_millis(timeout), &mut report).await;
             assert_eq!((report.happened, report.holder.as_deref()), (Some(holder == "b"), Some(holder)));
             assert!(report.outcome.as_ref().unwrap().starts_with(expected), "{report:?}");
@@ -257,7 +257,7 @@ mod tests {
         let leases: Api<ReadLease> = Api::namespaced(cluster.leases, "n");
         let goal = Goal::Leads { candidate: Some("b".to_owned()), former: Some("a".to_owned()), once: false };
         let pin = json!({ "hustings.io/pin": "b until 2027-01-01T00:00:00Z" });
-        let (written, mut report) = (lease("a", "s/1/15", &pin), Report::default());
+        let (written, mut report) = (lease("a", "s/1/15", &pin), ActReport::default());
         wait(&leases, written, &goal, Instant::now(), Duration::from_mins(1), &mut report).await;
         assert_eq!((report.happened, report.holder.as_deref()), (Some(true), Some("b")));
     }

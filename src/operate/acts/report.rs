@@ -8,7 +8,7 @@ use crate::base::terminal::visible;
 /// The report of one act on one object.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct ActReport {
     /// The namespace of the object.
     pub(super) namespace: String,
     /// The Lease.
@@ -43,7 +43,7 @@ pub(super) struct Report {
     pub(super) seconds: Option<f64>,
 }
 
-impl Report {
+impl ActReport {
     /// Formats the report, with a newline at its end.
     pub(super) fn text(&self, output: Output) -> Result<String, serde_json::Error> {
         if output == Output::Json {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_report_has_a_line_for_each_fact_and_escapes_control_characters() {
-        let report = Report {
+        let report = ActReport {
             namespace: "n".to_owned(),
             lease: "web".to_owned(),
             act: "elections are paused: \u{1b}[31m".to_owned(),
@@ -84,7 +84,7 @@ mod tests {
             seconds: Some(0.041_7),
             happened: Some(true),
             written: true,
-            ..Report::default()
+            ..ActReport::default()
         };
         let text = "Lease web in namespace n: elections are paused: \\u{1b}[31m\n  the controller would report: a was elected.\n  web-1 leads (0.042 s)\n";
         assert_eq!(report.text(Output::Text).unwrap(), text);

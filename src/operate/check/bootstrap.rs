@@ -11,7 +11,7 @@ use super::limit::TIMEOUT;
 use super::own_lease;
 use super::report::{Finding, Verdict};
 use crate::base::cluster::{api_error, limited, scoped_native};
-use crate::controller::{Config, NATIVE_ELECTOR, Native, SYSTEM_NAMESPACE};
+use crate::controller::{Config, NATIVE_ELECTOR, NativeMode, SYSTEM_NAMESPACE};
 
 const CHECK: &str = "bootstrap";
 
@@ -23,7 +23,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Checks a Deployment with this configuration. `None` if there is nothing to warn of.
 pub(super) async fn check(client: &Client, config: &Config) -> Option<Finding> {
-    if config.native == Native::Off || !may_elect_components(client).await {
+    if config.native == NativeMode::Off || !may_elect_components(client).await {
         return None;
     }
     // Kubernetes' controller elects until Hustings does, and again when all controllers are gone.

@@ -13,7 +13,7 @@ use super::report::{Finding, Verdict};
 use super::{bootstrap, crd, own_lease, second_controller};
 use crate::base::cluster::{api_error, limited, scoped};
 use crate::base::reviews::Subject;
-use crate::controller::{self, Config, Missing, Native, OWN_LEASE, PermissionPurpose, Requirements};
+use crate::controller::{self, Config, Missing, NativeMode, OWN_LEASE, PermissionPurpose, Requirements};
 
 pub(super) async fn check(
     client: &Client,
@@ -150,7 +150,7 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
         Finding::fail(check, format!("the controllers lack permissions for {what}: {}", grants.join("; ")), hint)
     };
     let mut findings = vec![finding("permissions", "elections", PermissionPurpose::Elections)];
-    if config.native != Native::Off {
+    if config.native != NativeMode::Off {
         findings.push(match NativeVersion::discover(client).await {
             Ok(Some(_)) => finding("native", "native candidates", PermissionPurpose::Native),
             Ok(None) => Finding::warn(

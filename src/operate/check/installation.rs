@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::base::cluster::testing::{cluster, list};
     use crate::cli::controller_config;
-    use crate::controller::Native;
+    use crate::controller::NativeMode;
 
     fn deployment(args: &[&str]) -> Deployment {
         let env = json!([{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]);
@@ -207,15 +207,17 @@ mod tests {
         let args = ["controller", "--namespace=$(POD_NAMESPACE)", "--native", "--leader-elect-resource-name=own"];
         let found = read(deployment(&args), controller_config).unwrap();
         let config = found.config.unwrap();
-        assert_eq!((config.native, config.own_lease.unwrap().name), (Native::Elect, "own".to_owned()));
+        assert_eq!((config.native, config.own_lease.unwrap().name), (NativeMode::Elect, "own".to_owned()));
         assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0-rc.1"), Some("0.2.0")));
         assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("a", 2, 1));
     }
 
     #[test]
     fn configuration_is_read_from_the_environment_of_the_container() {
-        let variables =
-            [("HUSTINGS_NATIVE", "true", Native::Elect, "own"), ("HUSTINGS_NATIVE", "false", Native::Off, "own")];
+        let variables = [
+            ("HUSTINGS_NATIVE", "true", NativeMode::Elect, "own"),
+            ("HUSTINGS_NATIVE", "false", NativeMode::Off, "own"),
+        ];
         for (name, value, native, own) in variables {
             let mut deployment = deployment(&["controller", "--leader-elect-resource-name=own"]);
             let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the observation of the Lease shows.
-enum Leadership {
+enum OwnLeaseState {
     /// This holder has just renewed it.
     Live(String),
     /// This holder has not renewed it for one lease duration.
@@ -41,16 +41,16 @@ pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Findi
     let place = format!("the Lease {name} in namespace {namespace}");
     let hint = "the logs and events of the controller's Pods show why no controller renews it";
     match observe(client, namespace, name).await {
-        Leadership::Live(holder) => Finding::ok(CHECK, format!("{holder} leads: it has just written {place}")),
-        Leadership::Silent(holder, since) => {
+        OwnLeaseState::Live(holder) => Finding::ok(CHECK, format!("{holder} leads: it has just written {place}")),
+        OwnLeaseState::Silent(holder, since) => {
             let seconds = since.as_secs();
             Finding::fail(CHECK, format!("{holder} has not renewed {place} for {seconds} s"), hint)
         }
-        Leadership::Vacant(exists) => {
+        OwnLeaseState::Vacant(exists) => {
             let is = if exists { "has no holder" } else { "does not exist" };
             Finding::fail(CHECK, format!("{place} {is}: no controller leads"), hint)
         }
-        Leadership::Unread(error) => Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
+        OwnLeaseState::Unread(error) => Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
     }
 }
 
@@ -74,20 +74,20 @@ pub(super) async fn check_without_deployment(client: &Client, namespace: &str, n
 /// Returns the holder of the Lease if it renews the Lease within `limit`.
 pub(crate) async fn live_holder(client: &Client, namespace: &str, name: &str, limit: Duration) -> Option<String> {
     match tokio::time::timeout(limit, observe(client, namespace, name)).await {
-        Ok(Leadership::Live(holder)) => Some(holder),
+        Ok(OwnLeaseState::Live(holder)) => Some(holder),
         _ => None,
     }
 }
 
 /// Observes the Lease until it is clear whether a controller leads.
-async fn observe(client: &Client, namespace: &str, name: &str) -> Leadership {
+async fn observe(client: &Client, namespace: &str, name: &str) -> OwnLeaseState {
     let leases: Api<ReadLease> = Api::namespaced(client.clone(), namespace);
     let began = Instant::now();
     let mut observed: Option<Observed> = None;
     loop {
         let lease = match limited(TIMEOUT, leases.get_opt(name)).await {
             Ok(lease) => lease,
-            Err(error) => return Leadership::Unread(error),
+            Err(error) => return OwnLeaseState::Unread(error),
         };
         let now = Moment::from_micros(0).after(began.elapsed());
         let holder = lease.as_ref().and_then(|lease| lease.record.holder.clone());
@@ -96,7 +96,7 @@ async fn observe(client: &Client, namespace: &str, name: &str) -> Leadership {
                 let first = before.changed_at();
                 before.observe(lease.record, now);
                 if let (Some(holder), true) = (&holder, before.changed_at() > first) {
-                    return Leadership::Live(holder.clone());
+                    return OwnLeaseState::Live(holder.clone());
                 }
             }
             (Some(lease), None) => observed = Some(Observed::first(lease.record, now)),
@@ -104,9 +104,9 @@ async fn observe(client: &Client, namespace: &str, name: &str) -> Leadership {
         }
         match (&observed, holder) {
             (Some(lease), Some(holder)) if lease.is_expired(now) => {
-                return Leadership::Silent(holder, lease.expires_at().since(lease.changed_at()));
+                return OwnLeaseState::Silent(holder, lease.expires_at().since(lease.changed_at()));
             }
-            (_, None) if began.elapsed() >= PATIENCE => return Leadership::Vacant(observed.is_some()),
+            (_, None) if began.elapsed() >= PATIENCE => return OwnLeaseState::Vacant(observed.is_some()),
             _ => tokio::time::sleep(PERIOD).await,
         }
     }

@@ -25,7 +25,7 @@ pub struct Explanation {
     /// What would happen if the holder died now; without a holder, what happens next.
     pub prospect: Prospect,
     /// The timers that are running.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<ExplainedWait>,
     /// The acts of administrators that are in force.
     pub acts: Vec<String>,
     /// The controllers.
@@ -73,7 +73,7 @@ pub struct Prospect {
 /// Something that a process waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wait {
+pub struct ExplainedWait {
     /// The owner of the timer: `controller`, `holder` or `candidates`.
     pub of: &'static str,
     /// The name of the timer, as in the logs and in the source code.

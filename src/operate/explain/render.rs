@@ -5,7 +5,7 @@ use std::time::Duration;
 use hustings_core::model::CandidateKey;
 use textwrap::{Options, WordSplitter, fill};
 
-use super::explanation::{CandidateNote, Explanation, Wait};
+use super::explanation::{CandidateNote, ExplainedWait, Explanation};
 use super::words::duration;
 use crate::base::terminal::{Styles, visible};
 use crate::operate::status::{color_of, color_of_candidate};
@@ -62,7 +62,7 @@ fn candidate(note: &CandidateNote, all: &[CandidateNote], width: usize, styles: 
     format!("{label}{state}\n{}", indented(&indent, &indent, &note.reason, width))
 }
 
-fn wait(wait: &Wait, width: usize) -> String {
+fn wait(wait: &ExplainedWait, width: usize) -> String {
     let end = match (&wait.until, wait.within_seconds) {
         (Some(until), _) => format!("until {until}"),
         (None, Some(seconds)) => {

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 
 use crate::base::cluster::{Cluster, api_error, candidates_unknown};
-use crate::controller::{Native, OWN_LEASE, read_pod};
+use crate::controller::{NativeMode, OWN_LEASE, read_pod};
 use crate::operate::check::{Installation, ReadConfig, find_installations, live_holder};
 use crate::operate::status::{NATIVES_NOT_SHOWN, list_candidates};
 use crate::predict::forecast::usual_interval;
@@ -230,7 +230,7 @@ async fn installed(cluster: &Cluster, found: Installation) -> ControllerInstalla
     };
     let flags = found.config.ok().map(|config| LeaseElectionFlags {
         elects_here: config.watch_namespaces.is_empty() || config.watch_namespaces.contains(&cluster.namespace),
-        elects_native: config.native != Native::Off,
+        elects_native: config.native != NativeMode::Off,
         evidence: config.election.evidence.pods,
     });
     let place = format!("Deployment {} in namespace {}", found.name, found.namespace);

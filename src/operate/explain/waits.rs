@@ -9,7 +9,7 @@ use hustings_core::election::{Config, Timer};
 use hustings_core::elector;
 use hustings_core::model::{Annotation, CandidateState, WireTime};
 
-use super::explanation::Wait;
+use super::explanation::ExplainedWait;
 use super::prospect::rest;
 use super::situation::{HolderKind, Situation};
 use super::words::duration;
@@ -19,7 +19,7 @@ const CONTROLLER: &str = "controller";
 const HOLDER: &str = "holder";
 const CANDIDATES: &str = "candidates";
 
-pub(super) fn waits(situation: &Situation<'_>) -> Vec<Wait> {
+pub(super) fn waits(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     let mut waits = Vec::new();
     match situation.leadership {
         HolderKind::Candidate(_) | HolderKind::Foreign | HolderKind::Direct | HolderKind::Unknown => {
@@ -35,7 +35,7 @@ pub(super) fn waits(situation: &Situation<'_>) -> Vec<Wait> {
     waits
 }
 
-fn of_term(situation: &Situation<'_>) -> Vec<Wait> {
+fn of_term(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     let Some(record) = situation.record() else { return Vec::new() };
     let seconds = record.declared_seconds();
     let lease = duration(Duration::from_secs(u64::from(seconds)));
@@ -55,9 +55,9 @@ fn of_term(situation: &Situation<'_>) -> Vec<Wait> {
     waits
 }
 
-fn of_request(situation: &Situation<'_>) -> Option<Wait> {
+fn of_request(situation: &Situation<'_>) -> Option<ExplainedWait> {
     let preferred = situation.row.preferred.as_ref()?;
-    Some(Wait {
+    Some(ExplainedWait {
         of: HOLDER,
         timer: elector::Timer::StopGrace.as_str(),
         within_seconds: None,
@@ -69,7 +69,7 @@ fn of_request(situation: &Situation<'_>) -> Option<Wait> {
     })
 }
 
-fn of_grant(situation: &Situation<'_>) -> Vec<Wait> {
+fn of_grant(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     let holder = situation.holder().unwrap_or_default();
     let mut waits = vec![within(
         CONTROLLER,
@@ -82,7 +82,7 @@ fn of_grant(situation: &Situation<'_>) -> Vec<Wait> {
     waits
 }
 
-fn of_vacancy(situation: &Situation<'_>) -> Vec<Wait> {
+fn of_vacancy(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     if situation.row.candidates.is_empty() || situation.hold.is_some() {
         return Vec::new();
     }
@@ -90,7 +90,7 @@ fn of_vacancy(situation: &Situation<'_>) -> Vec<Wait> {
     vec![within(CANDIDATES, elector::Timer::ControllerWait.as_str(), Duration::from_secs(25), patience)]
 }
 
-fn of_acts(situation: &Situation<'_>) -> Vec<Wait> {
+fn of_acts(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     let wall = situation.wall();
     let mut waits = Vec::new();
     let mut end = |until: Option<WireTime>, meaning: String| {
@@ -114,7 +114,7 @@ fn of_acts(situation: &Situation<'_>) -> Vec<Wait> {
     waits
 }
 
-fn of_candidates(situation: &Situation<'_>) -> Vec<Wait> {
+fn of_candidates(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     let wall = situation.wall();
     let is_damped = |state: Option<CandidateState>| state == Some(CandidateState::Damped);
     let mut waits = Vec::new();
@@ -133,7 +133,7 @@ fn of_candidates(situation: &Situation<'_>) -> Vec<Wait> {
 }
 
 /// The next deadline of the election.
-fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
+fn next_decision(situation: &Situation<'_>) -> Option<ExplainedWait> {
     let is_elected = matches!(
         situation.leadership,
         HolderKind::Candidate(_) | HolderKind::Foreign | HolderKind::Granted | HolderKind::None
@@ -167,14 +167,14 @@ const fn meaning(timer: Timer) -> Option<&'static str> {
     })
 }
 
-fn within(of: &'static str, timer: &'static str, duration: Duration, meaning: String) -> Wait {
+fn within(of: &'static str, timer: &'static str, duration: Duration, meaning: String) -> ExplainedWait {
     // Round to milliseconds: more digits would be noise.
     let millis = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-    Wait { of, timer, within_seconds: Some(f64::from(millis) / 1000.0), until: None, meaning }
+    ExplainedWait { of, timer, within_seconds: Some(f64::from(millis) / 1000.0), until: None, meaning }
 }
 
-fn at(timer: &'static str, until: WireTime, meaning: String) -> Wait {
-    Wait { of: CONTROLLER, timer, within_seconds: None, until: Some(until.to_string()), meaning }
+fn at(timer: &'static str, until: WireTime, meaning: String) -> ExplainedWait {
+    ExplainedWait { of: CONTROLLER, timer, within_seconds: None, until: Some(until.to_string()), meaning }
 }
 
 #[cfg(test)]

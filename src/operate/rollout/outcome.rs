@@ -27,11 +27,11 @@ pub struct UpgradeOutcome {
     /// How many replicas the group has.
     pub replicas: usize,
     /// The events, in order.
-    pub timeline: Vec<Entry>,
+    pub timeline: Vec<TimelineEntry>,
     /// The terms, in order.
     pub terms: Vec<UpgradeTerm>,
     /// The times without a leader, in order.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<LeaderlessGap>,
     /// The sum of all times without a leader.
     pub without_leader_seconds: f64,
     /// The longest time without a leader.
@@ -48,7 +48,7 @@ pub struct UpgradeOutcome {
 /// One event of the timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct TimelineEntry {
     /// When it happens.
     pub at_seconds: f64,
     /// The kind of event.
@@ -99,7 +99,7 @@ pub struct UpgradeTerm {
 /// A time without a leader.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Gap {
+pub struct LeaderlessGap {
     /// When it begins.
     pub from_seconds: f64,
     /// How long it lasts. If no replica follows, it lasts until the end of the simulation.
@@ -169,7 +169,7 @@ impl Recorder {
     pub(super) fn outcome(mut self, ended: Option<Duration>, until: Duration) -> UpgradeOutcome {
         self.entries.sort_by_key(|(at, ..)| *at);
         let mut terms: Vec<UpgradeTerm> = Vec::new();
-        let mut gaps: Vec<Gap> = Vec::new();
+        let mut gaps: Vec<LeaderlessGap> = Vec::new();
         let mut free_since = Some(Duration::ZERO);
         let mut changes = 0;
         let mut live = self.old.clone();
@@ -191,7 +191,10 @@ impl Recorder {
                 What::AskedToStop | What::Ended => live.retain(|other| other != name),
                 What::Leads => {
                     if let Some(since) = free_since.take() {
-                        gaps.push(Gap { from_seconds: seconds(since), seconds: seconds(at.saturating_sub(since)) });
+                        gaps.push(LeaderlessGap {
+                            from_seconds: seconds(since),
+                            seconds: seconds(at.saturating_sub(since)),
+                        });
                     }
                     changes += usize::from(terms.last().is_none_or(|term| term.holder != *name));
                     beside_older |= live.iter().any(|other| self.is_older(other, name));
@@ -207,9 +210,9 @@ impl Recorder {
             }
         }
         if let Some(since) = free_since {
-            gaps.push(Gap { from_seconds: seconds(since), seconds: seconds(until.saturating_sub(since)) });
+            gaps.push(LeaderlessGap { from_seconds: seconds(since), seconds: seconds(until.saturating_sub(since)) });
         }
-        let timeline = self.entries.into_iter().map(|(at, event, replica, message)| Entry {
+        let timeline = self.entries.into_iter().map(|(at, event, replica, message)| TimelineEntry {
             at_seconds: seconds(at),
             event,
             replica,

@@ -34,7 +34,7 @@ pub(super) struct Upgrade<'a> {
 
 /// A replica during the upgrade.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct RunningUpgrade {
     /// Its number in the lab; `None` while it starts.
     number: Option<usize>,
     /// The position among the new replicas, from 1; `None` for an old replica.
@@ -49,7 +49,7 @@ pub(super) fn simulate(upgrade: &Upgrade<'_>) -> UpgradeOutcome {
     let group = &upgrade.group;
     let controller = (!group.is_direct).then(election::Config::default);
     let mut lab = simulation::lab(&group.lease, controller, upgrade.wall);
-    let old = |number| Running { number: Some(number), new: None, ready_at: 0, is_stopping: false };
+    let old = |number| RunningUpgrade { number: Some(number), new: None, ready_at: 0, is_stopping: false };
     let running = group.start(&mut lab).into_iter().map(old).collect();
     // Drop the news from before the upgrade.
     lab.take_news();
@@ -64,7 +64,7 @@ pub(super) fn simulate(upgrade: &Upgrade<'_>) -> UpgradeOutcome {
 struct Rollout<'a> {
     upgrade: &'a Upgrade<'a>,
     lab: Lab,
-    running: Vec<Running>,
+    running: Vec<RunningUpgrade>,
     /// How many new replicas have been created.
     created: usize,
     /// When the upgrade began, in the time of the lab.
@@ -113,7 +113,7 @@ impl Rollout<'_> {
     fn start_ready(&mut self) {
         let now = self.lab.now_micros;
         for index in 0..self.running.len() {
-            if let Running { new: Some(count), number: None, ready_at, .. } = self.running[index]
+            if let RunningUpgrade { new: Some(count), number: None, ready_at, .. } = self.running[index]
                 && ready_at <= now
             {
                 let name = self.upgrade.new_name(count);
@@ -136,7 +136,12 @@ impl Rollout<'_> {
                 self.created += 1;
                 self.recorder.step(self.elapsed(), RolloutStep::Created(self.upgrade.new_name(self.created)));
                 let ready_at = self.lab.now_micros.saturating_add(micros(config.readiness));
-                self.running.push(Running { number: None, new: Some(self.created), ready_at, is_stopping: false });
+                self.running.push(RunningUpgrade {
+                    number: None,
+                    new: Some(self.created),
+                    ready_at,
+                    is_stopping: false,
+                });
             } else if available > least
                 && let Some((index, number)) = self.next_to_stop()
             {

@@ -47,13 +47,13 @@ const CANDIDATES: &str = "leasecandidates.hustings.io";
 const NATIVE_CANDIDATES: &str = "leasecandidates.coordination.k8s.io";
 
 /// The stream of one watch. An item is the kind of the objects that changed, or a failure.
-type Changes = Pin<Box<dyn Stream<Item = Result<&'static str, WatchFailure>> + Send>>;
+type Changes = Pin<Box<dyn Stream<Item = Result<&'static str, StatusWatchFailure>> + Send>>;
 
 /// A failed watch: the kind of its objects, and the error.
-struct WatchFailure(&'static str, watcher::Error);
+struct StatusWatchFailure(&'static str, watcher::Error);
 
 /// The watched objects.
-struct Stores {
+struct WatchedStores {
     leases: Store<ReadLease>,
     candidates: Store<ReadCandidate>,
     native: Option<Store<ReadNativeCandidate>>,
@@ -140,7 +140,7 @@ async fn show_changes(
 
 /// Begins to watch each kind. A kind that the server does not serve, or that the caller may not list, has an empty
 /// store.
-async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Changes>) {
+async fn follow(cluster: &Cluster, config: &Config) -> (WatchedStores, SelectAll<Changes>) {
     let mut signals = SelectAll::new();
     // kube restarts a watch as soon as it ends. Pace the restarts, since a server may end each watch at once.
     let paced = || Cluster { leases: paced(cluster.leases.clone(), &cluster.namespace), ..cluster.clone() };
@@ -162,7 +162,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
         signals.push(signal);
         store
     });
-    (Stores { leases, candidates, native }, signals)
+    (WatchedStores { leases, candidates, native }, signals)
 }
 
 /// Creates a store that follows the objects, and a stream with an item for each change of the store.
@@ -186,13 +186,13 @@ where
             // The store changes only when the list is complete.
             Ok(Event::Init | Event::InitApply(_)) => None,
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => Some(Ok(kind)),
-            Err(error) => Some(Err(WatchFailure(kind, error))),
+            Err(error) => Some(Err(StatusWatchFailure(kind, error))),
         })
     });
     (store, Box::pin(signals))
 }
 
-impl Stores {
+impl WatchedStores {
     /// Whether the first list of each kind is complete, apart from the kinds that cannot be listed.
     fn are_listed(&self, absent: &BTreeSet<&'static str>) -> bool {
         is_listed(&self.leases)
@@ -244,7 +244,7 @@ fn observe(leases: &[ReadLease], observed: &mut BTreeMap<(String, String), Obser
 
 /// Takes an item of a watch. Returns whether objects have changed.
 fn take(
-    signal: Result<&'static str, WatchFailure>,
+    signal: Result<&'static str, StatusWatchFailure>,
     failing: &mut BTreeMap<&'static str, String>,
     absent: &mut BTreeSet<&'static str>,
 ) -> anyhow::Result<bool> {
@@ -260,7 +260,7 @@ fn take(
 /// Logs once why a watch fails. If the permission to watch is missing, the command ends, since it would never see a
 /// change.
 fn report(
-    WatchFailure(kind, error): WatchFailure,
+    StatusWatchFailure(kind, error): StatusWatchFailure,
     failing: &mut BTreeMap<&'static str, String>,
     absent: &mut BTreeSet<&'static str>,
 ) -> anyhow::Result<()> {

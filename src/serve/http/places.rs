@@ -25,14 +25,14 @@ struct Waiting {
 }
 
 /// The place of one connection, which waits for a request except while a [`Serving`] exists.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     closer: Arc<Notify>,
     waiting: Arc<Waiting>,
     _permit: OwnedSemaphorePermit,
 }
 
 /// Marks a connection that has sent a request, until the answer has been sent.
-pub(super) struct Serving(Arc<Place>);
+pub(super) struct Serving(Arc<ConnectionPlace>);
 
 /// The body of an answer. The connection waits again once hyper drops it.
 pub(super) struct ServedBody<B> {
@@ -50,7 +50,7 @@ impl Places {
     ///
     /// # Errors
     /// Never fails, since the semaphore is never closed.
-    pub(super) async fn take(&self) -> Result<Arc<Place>, AcquireError> {
+    pub(super) async fn take(&self) -> Result<Arc<ConnectionPlace>, AcquireError> {
         let permit = loop {
             let acquired = Arc::clone(&self.free).acquire_owned();
             if self.free.available_permits() > 0 {
@@ -66,7 +66,8 @@ impl Places {
                 () = self.waiting.has_begun.notified() => {}
             }
         };
-        let place = Place { closer: Arc::new(Notify::new()), waiting: Arc::clone(&self.waiting), _permit: permit };
+        let place =
+            ConnectionPlace { closer: Arc::new(Notify::new()), waiting: Arc::clone(&self.waiting), _permit: permit };
         place.begin_wait();
         Ok(Arc::new(place))
     }
@@ -78,7 +79,7 @@ impl Waiting {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Completes when the connection must close, since a new one needs its place.
     pub(super) async fn closed(&self) {
         self.closer.notified().await;
@@ -100,7 +101,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.end_wait();
     }

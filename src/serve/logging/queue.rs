@@ -30,16 +30,16 @@ pub fn dropped_lines() -> Counter {
 
 /// The queue. Clones share it.
 #[derive(Clone)]
-pub(super) struct LogQueue(Arc<Shared>);
+pub(super) struct LogQueue(Arc<SharedQueue>);
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
     dropped: Counter,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// The lines that are not written yet. The first one may be under way.
     lines: VecDeque<Arc<[u8]>>,
     bytes: usize,
@@ -58,7 +58,7 @@ impl LogQueue {
         report: impl Fn(u64) + Send + 'static,
         dropped: Counter,
     ) -> io::Result<Self> {
-        let shared = Shared { state: Mutex::default(), changed: Condvar::new(), dropped };
+        let shared = SharedQueue { state: Mutex::default(), changed: Condvar::new(), dropped };
         let queue = Self(Arc::new(shared));
         let writer = queue.clone();
         thread::Builder::new().name("log".to_owned()).spawn(move || writer.write_to(output, &report))?;
@@ -108,12 +108,12 @@ impl LogQueue {
         }
     }
 
-    fn drop_line(&self, state: &mut State) {
+    fn drop_line(&self, state: &mut QueueState) {
         self.0.dropped.inc();
         state.unreported = state.unreported.saturating_add(1);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         // A panic cannot leave the state half changed.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -52,7 +52,7 @@ pub(super) struct Line<'a> {
 }
 
 /// What to report in the next line.
-pub(super) enum Report {
+pub(super) enum CampaignReport {
     /// The term leads, if it still does then.
     Leading(Term),
     /// The end of the announced term, which precedes every other line anyway.
@@ -64,7 +64,7 @@ pub(super) enum Report {
 }
 
 /// A report, and whom to inform when it is written.
-pub(super) type Job = (Report, oneshot::Sender<()>);
+pub(super) type Job = (CampaignReport, oneshot::Sender<()>);
 
 /// Builds the lines of one campaign.
 #[derive(Clone)]
@@ -109,7 +109,7 @@ fn takes_more() -> bool {
 
 impl LineBuilder {
     /// The lines of a report, each with its line break. The end of the announced term comes first.
-    pub(super) fn lines(&self, report: Report) -> String {
+    pub(super) fn lines(&self, report: CampaignReport) -> String {
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lines = String::new();
         if let Some(term) = announced.take_if(|term| term.cancellation().is_cancelled()) {
@@ -123,19 +123,19 @@ impl LineBuilder {
             lines += &self.line(LineKind::Stopped, self.leadership.holder(), Some(&term), why);
         }
         match report {
-            Report::Leading(term) => {
+            CampaignReport::Leading(term) => {
                 // The term may already be over.
                 if self.leadership.is_leader() && !term.cancellation().is_cancelled() {
                     lines += &self.line(LineKind::Leading, self.leadership.holder(), Some(&term), "");
                     *announced = Some(term);
                 }
             }
-            Report::End => {}
-            Report::Observed(holder) => {
+            CampaignReport::End => {}
+            CampaignReport::Observed(holder) => {
                 let text = if holder.is_some() { "" } else { "the Lease has no holder" };
                 lines += &self.line(LineKind::Observed, holder, None, text);
             }
-            Report::Event(kind, message) => lines += &self.line(kind, self.leadership.holder(), None, &message),
+            CampaignReport::Event(kind, message) => lines += &self.line(kind, self.leadership.holder(), None, &message),
         }
         lines
     }

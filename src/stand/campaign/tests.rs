@@ -187,13 +187,13 @@ async fn lines_that_wait_for_their_reader_are_true_when_it_reads_them() {
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     let text = |report| builder.lines(report).lines().map(|line| line[29..].to_owned()).collect::<Vec<_>>();
-    assert_eq!(text(Report::End), [""; 0]);
-    assert_eq!(text(Report::Leading(term.clone())), ["a leads, term 1, token 1"]);
+    assert_eq!(text(CampaignReport::End), [""; 0]);
+    assert_eq!(text(CampaignReport::Leading(term.clone())), ["a leads, term 1, token 1"]);
     campaign.abort();
     campaign.leadership().ended().await;
-    let exiting = Report::Event(LineKind::Exiting, String::new());
+    let exiting = CampaignReport::Event(LineKind::Exiting, String::new());
     assert_eq!(text(exiting), ["a no longer leads: the term has ended", "a has stopped"]);
-    assert_eq!(text(Report::Leading(term)), [""; 0], "it is over");
+    assert_eq!(text(CampaignReport::Leading(term)), [""; 0], "it is over");
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,7 +25,7 @@ const LONGEST_CONTENT: u64 = 64;
 
 /// The preference of a replica in direct mode.
 #[derive(Clone, Debug, Default)]
-pub enum Preference {
+pub enum PreferenceSource {
     /// None.
     #[default]
     None,
@@ -49,7 +49,7 @@ struct Follower {
     problem: Option<String>,
 }
 
-impl Preference {
+impl PreferenceSource {
     /// Returns the key for an elector. Begins to follow the file at the first call.
     ///
     /// # Errors
@@ -217,9 +217,9 @@ mod tests {
         };
         publish("..1", "1\n");
         symlink("..data/key", &path).unwrap();
-        let preference = Preference::File(KeyFile::new(path));
+        let preference = PreferenceSource::File(KeyFile::new(path));
         preference.key().unwrap();
-        let Preference::File(file) = &preference else { unreachable!() };
+        let PreferenceSource::File(file) = &preference else { unreachable!() };
         let mut key = file.followed.get().unwrap().clone();
         assert_eq!(*key.borrow_and_update(), Some(1));
         publish("..2", "2\n");
@@ -235,10 +235,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         fs::write(&path, "high").unwrap();
-        let error = Preference::File(KeyFile::new(path.clone())).key().unwrap_err();
+        let error = PreferenceSource::File(KeyFile::new(path.clone())).key().unwrap_err();
         let expected = r#"(--key-file): it contains "high", which is not a whole number"#;
         assert!(error.to_string().ends_with(expected), "{error}");
         fs::write(&path, "\n").unwrap();
-        Preference::File(KeyFile::new(path)).key().unwrap();
+        PreferenceSource::File(KeyFile::new(path)).key().unwrap();
     }
 }

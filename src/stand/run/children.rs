@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::processes::{self, Process};
+use super::processes::{self, ChildProcess};
 use crate::base::hint::Hinted;
 
 /// The longest pause between two attempts to kill processes that do not end.
@@ -114,7 +114,7 @@ impl SignalTarget {
         }
     }
 
-    pub(super) fn includes(self, process: &Process) -> bool {
+    pub(super) fn includes(self, process: &ChildProcess) -> bool {
         match self {
             Self::Group(group) => process.group == Some(group),
             Self::Process(pid) => process.pid == pid,
@@ -245,7 +245,7 @@ impl Children {
 
     /// The remaining descendants of the wrapper, except the command itself, the guardian, and credential plugins with
     /// their descendants.
-    fn descendants(&self) -> io::Result<Vec<Process>> {
+    fn descendants(&self) -> io::Result<Vec<ChildProcess>> {
         let mut all = processes::all()?;
         // Hold the lock, so that no child is reaped in the meantime.
         let started = self.started();
@@ -256,7 +256,7 @@ impl Children {
         }
         let plugins: Vec<Pid> =
             found.iter().filter(|process| self.is_plugin(process)).map(|process| process.pid).collect();
-        let of_plugins: Vec<Process> = plugins.iter().flat_map(|pid| processes::descendants(&all, *pid)).collect();
+        let of_plugins: Vec<ChildProcess> = plugins.iter().flat_map(|pid| processes::descendants(&all, *pid)).collect();
         found.retain(|process| {
             Some(process.pid) != started.command && !plugins.contains(&process.pid) && !of_plugins.contains(process)
         });
@@ -276,13 +276,13 @@ impl Children {
         let ended = all.iter().filter(|process| {
             process.has_ended && process.parent == Some(getpid()) && !known.contains(&Some(process.pid))
         });
-        let (unclaimed, orphans): (Vec<&Process>, Vec<&Process>) =
+        let (unclaimed, orphans): (Vec<&ChildProcess>, Vec<&ChildProcess>) =
             ended.partition(|process| process.group == self.0.group);
         for orphan in orphans {
             reap(orphan.pid);
         }
         let previous = std::mem::take(&mut started.unclaimed);
-        for Process { pid, .. } in unclaimed {
+        for ChildProcess { pid, .. } in unclaimed {
             let first_observed = previous.get(pid).copied().unwrap_or_else(Instant::now);
             if first_observed.elapsed() < PLUGIN_REAPED_WITHIN {
                 started.unclaimed.insert(*pid, first_observed);
@@ -297,7 +297,7 @@ impl Children {
     ///
     /// A plugin is a child in the wrapper's process group. Without a terminal, no descendant of the command is in that
     /// group. On a terminal the command shares the group, so only an ended process counts as a plugin.
-    fn is_plugin(&self, process: &Process) -> bool {
+    fn is_plugin(&self, process: &ChildProcess) -> bool {
         process.parent == Some(getpid()) && process.group == self.0.group && (!self.0.terminal || process.has_ended)
     }
 
@@ -310,7 +310,7 @@ impl Children {
     }
 }
 
-fn kill(process: &Process) {
+fn kill(process: &ChildProcess) {
     if let Err(error) = kill_process(process.pid, Signal::KILL) {
         tracing::debug!(pid = process.pid.as_raw_nonzero(), %error, "cannot kill a process");
     }
@@ -339,7 +339,7 @@ mod tests {
             (Some(pid(9)), group, true, false, false),
             (None, group, true, false, false),
         ] {
-            let process = Process { pid: pid(10), parent, group: process_group, has_ended };
+            let process = ChildProcess { pid: pid(10), parent, group: process_group, has_ended };
             for (terminal, expected) in [(false, plain), (true, on_a_terminal)] {
                 let children = Children(Arc::new(SharedChildren { terminal, group, started: Mutex::default() }));
                 assert_eq!(children.is_plugin(&process), expected, "{process:?} {terminal}");
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_signal_reaches_the_group_of_the_command_or_on_a_terminal_the_command_alone() {
-        let process = |number: i32, group: i32| Process {
+        let process = |number: i32, group: i32| ChildProcess {
             pid: pid(number),
             parent: None,
             group: Some(pid(group)),

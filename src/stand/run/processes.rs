@@ -18,7 +18,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, getpgid, getpid, waitid};
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct ChildProcess {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
     pub(super) group: Option<Pid>,
@@ -26,7 +26,7 @@ pub(super) struct Process {
     pub(super) has_ended: bool,
 }
 
-impl Process {
+impl ChildProcess {
     /// Whether the environment has a variable that starts with `beginning`. A process may clear or overwrite its
     /// environment.
     pub(super) fn has_variable(&self, beginning: &[u8]) -> io::Result<bool> {
@@ -47,7 +47,7 @@ impl Process {
 ///
 /// # Errors
 /// Fails if any other process might be missing from the list.
-pub(super) fn all() -> io::Result<Vec<Process>> {
+pub(super) fn all() -> io::Result<Vec<ChildProcess>> {
     all_in(Path::new("/proc"))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn all() -> io::Result<Vec<Process>> {
 /// none stays hidden.
 ///
 /// The caller must not reap children during this call.
-pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
+pub(super) fn add_children(all: &mut Vec<ChildProcess>) -> io::Result<()> {
     for thread in fs::read_dir("/proc/self/task")? {
         let path = thread?.path().join("children");
         // The file is missing if the thread has ended, or if the kernel does not provide it.
@@ -68,7 +68,7 @@ pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
             }
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             match waitid(WaitId::Pid(pid), options) {
-                Ok(ended) => all.push(Process {
+                Ok(ended) => all.push(ChildProcess {
                     pid,
                     parent: Some(getpid()),
                     group: getpgid(Some(pid)).ok(),
@@ -87,7 +87,7 @@ pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
 ///
 /// # Errors
 /// Fails if `/proc` shows another process namespace, in which process ids differ.
-pub(super) fn own() -> io::Result<Process> {
+pub(super) fn own() -> io::Result<ChildProcess> {
     let number = fs::read_link("/proc/self")?;
     let pid = getpid();
     let own = if number == Path::new(&pid.as_raw_nonzero().to_string()) {
@@ -98,7 +98,7 @@ pub(super) fn own() -> io::Result<Process> {
     own.ok_or_else(|| io::Error::other("/proc shows the processes of another namespace"))
 }
 
-fn all_in(folder: &Path) -> io::Result<Vec<Process>> {
+fn all_in(folder: &Path) -> io::Result<Vec<ChildProcess>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
@@ -136,8 +136,8 @@ fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// The descendants of `ancestor` among `all`.
-pub(super) fn descendants(all: &[Process], ancestor: Pid) -> Vec<Process> {
-    let mut children: HashMap<Pid, Vec<Process>> = HashMap::new();
+pub(super) fn descendants(all: &[ChildProcess], ancestor: Pid) -> Vec<ChildProcess> {
+    let mut children: HashMap<Pid, Vec<ChildProcess>> = HashMap::new();
     for process in all {
         if let Some(parent) = process.parent {
             children.entry(parent).or_default().push(*process);
@@ -156,7 +156,7 @@ pub(super) fn descendants(all: &[Process], ancestor: Pid) -> Vec<Process> {
 }
 
 /// Parses `/proc/PID/stat`: pid, name in parentheses, state, parent and group. The 20th field is the number of threads.
-fn parse(stat: &str) -> Option<Process> {
+fn parse(stat: &str) -> Option<ChildProcess> {
     let (head, rest) = stat.rsplit_once(") ")?;
     let pid = head.split_once(' ')?.0.parse().ok().and_then(Pid::from_raw)?;
     let mut fields = rest.split(' ');
@@ -165,7 +165,7 @@ fn parse(stat: &str) -> Option<Process> {
     let mut number = || fields.next()?.parse().ok().map(|number: i32| Pid::from_raw(number.max(0)));
     let (parent, group) = (number()?, number()?);
     let threads: u32 = fields.nth(14)?.parse().ok()?;
-    Some(Process { pid, parent, group, has_ended: state == "Z" && threads <= 1 })
+    Some(ChildProcess { pid, parent, group, has_ended: state == "Z" && threads <= 1 })
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_name_may_contain_any_character() {
         let process = parse(&stat("12 (a) Z (b) 3 4) Z 7 12", 1)).unwrap();
-        let expected = Process { pid: pid(12), parent: Some(pid(7)), group: Some(pid(12)), has_ended: true };
+        let expected = ChildProcess { pid: pid(12), parent: Some(pid(7)), group: Some(pid(12)), has_ended: true };
         assert_eq!(process, expected);
         assert_eq!(parse(&stat("1 (init) S 0 1", 1)).unwrap().parent, None);
         assert_eq!(parse(&stat("12 (a) Z 0 -1", 0)).unwrap().group, None);
@@ -215,17 +215,21 @@ mod tests {
             all.into_iter().find(|process| process.pid == Pid::from_child(&child))
         };
         let (pid, parent) = (Pid::from_child(&child), Some(getpid()));
-        assert_eq!(found(), Some(Process { pid, parent, group: Some(pid), has_ended: false }));
+        assert_eq!(found(), Some(ChildProcess { pid, parent, group: Some(pid), has_ended: false }));
         kill_process(pid, Signal::KILL).unwrap();
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
-        assert_eq!(found(), Some(Process { pid, parent, group: Some(pid), has_ended: true }));
+        assert_eq!(found(), Some(ChildProcess { pid, parent, group: Some(pid), has_ended: true }));
         child.wait().unwrap();
     }
 
     #[test]
     fn only_descendants_are_found_at_any_depth() {
-        let process =
-            |number, parent| Process { pid: pid(number), parent: Some(pid(parent)), group: None, has_ended: false };
+        let process = |number, parent| ChildProcess {
+            pid: pid(number),
+            parent: Some(pid(parent)),
+            group: None,
+            has_ended: false,
+        };
         // 8 and 9 name each other as parent.
         let all = [process(4, 3), process(3, 2), process(5, 1), process(8, 9), process(9, 8), process(6, 4)];
         let mut found: Vec<_> = descendants(&all, pid(2)).iter().map(|process| process.pid).collect();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hustings::cli::controller_config;
-use hustings::controller::Native;
+use hustings::controller::NativeMode;
 use serde_json::{Value, json};
 
 use super::deploy::{Head, install_file};
@@ -85,7 +85,7 @@ fn static_pod_needs_no_object_of_the_api_and_has_flags_of_the_controller() {
     let arguments = container["args"].as_array().unwrap().iter();
     let arguments = arguments.map(|argument| argument.as_str().unwrap().replace("$(POD_NAMESPACE)", SYSTEM).into());
     let config = controller_config(arguments.collect(), &BTreeMap::new()).unwrap();
-    assert_eq!(config.native, Native::Elect);
+    assert_eq!(config.native, NativeMode::Elect);
     assert_eq!(config.admin_address.to_string(), "127.0.0.1:10262");
     assert_eq!(container["ports"][0]["containerPort"], 10262);
     for probe in ["livenessProbe", "readinessProbe"] {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bolero::{TypeGenerator, check};
 use hustings::base::duration;
-use hustings::cli::{self, Cli, Mistakes, Task, Unparsed};
+use hustings::cli::{self, Cli, Mistakes, Task, UnparsedArgument};
 use hustings::serve::http::ListenAddress;
 use hustings::serve::logging::LogLevel;
 use hustings::stand::sidecar::PodLabel;
@@ -243,8 +243,8 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
             .err()
         }
         // clap reports it by itself.
-        Err(Unparsed::ByClap(_)) => None,
-        Err(Unparsed::Invalid(rejected)) => Some(rejected),
+        Err(UnparsedArgument::ByClap(_)) => None,
+        Err(UnparsedArgument::Invalid(rejected)) => Some(rejected),
     };
     assert!(rejected.is_none_or(|rejected| rejected.to_string().contains(": ")));
 }

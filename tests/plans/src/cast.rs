@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use hustings::controller::{Config, Native, OwnLease, Surroundings, elect};
+use hustings::controller::{Config, NativeMode, OwnLease, Surroundings, elect};
 use hustings::serve::health::Health;
 use hustings::serve::http::ListenAddress;
 use hustings::serve::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
@@ -189,7 +189,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         admin_address: ListenAddress::read("127.0.0.1:0").map_err(anyhow::Error::msg)?,
         ui: None,
         own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing }),
-        native: Native::Off,
+        native: NativeMode::Off,
         election: election::Config::default(),
         metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
+use hustings::controller::{Config, EvidenceConfig, NativeMode, OwnLease, Surroundings, elect};
 use hustings::serve::health::Health;
 use hustings::serve::http::ListenAddress;
 use hustings::serve::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
@@ -114,7 +114,7 @@ impl ControllerProcess {
                 namespace: None,
                 timing: Timing::default(),
             }),
-            native: Native::Off,
+            native: NativeMode::Off,
             election: election::Config {
                 settling,
                 evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },

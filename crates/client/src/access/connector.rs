@@ -28,12 +28,12 @@ use crate::store::connections::AddressConnector;
 pub(crate) struct Connector {
     tcp: AddressConnector,
     tls: Arc<Tls>,
-    proxy: Option<Proxy>,
+    proxy: Option<ProxyAddress>,
 }
 
 /// A proxy. Its URL has neither a user nor a password.
 #[derive(Clone)]
-struct Proxy {
+struct ProxyAddress {
     url: Uri,
     kind: ProxyKind,
     login: Option<(String, String)>,
@@ -58,7 +58,7 @@ impl<T: Read + Write + Connection + Send> Io for T {}
 
 impl Connector {
     pub(crate) fn new(config: &Config, tcp: AddressConnector, tls: Arc<Tls>) -> Result<Self, AccessError> {
-        Ok(Self { tcp, tls, proxy: config.proxy_url.as_ref().map(Proxy::new).transpose()? })
+        Ok(Self { tcp, tls, proxy: config.proxy_url.as_ref().map(ProxyAddress::new).transpose()? })
     }
 
     /// The header that introduces this client to a proxy which sees each request, because the server has no TLS.
@@ -138,7 +138,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-impl Proxy {
+impl ProxyAddress {
     fn new(url: &Uri) -> Result<Self, AccessError> {
         let kind = match url.scheme_str() {
             Some("http" | "https") => ProxyKind::Http,

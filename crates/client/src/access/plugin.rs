@@ -39,12 +39,12 @@ pub(crate) struct Plugin {
     exec: ExecConfig,
     /// Tells programs with different settings apart.
     key: serde_json::Value,
-    state: Mutex<State>,
+    state: Mutex<PluginState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct PluginState {
     current: Option<Arc<Issued>>,
     /// Whether the server has rejected the current credential.
     is_rejected: bool,
@@ -152,7 +152,7 @@ impl Plugin {
         }
     }
 
-    fn start(self: &Arc<Self>, state: &mut State) {
+    fn start(self: &Arc<Self>, state: &mut PluginState) {
         let rests = state.failure.as_ref().is_some_and(|(failed_at, _)| failed_at.elapsed() < PAUSE);
         if state.run.is_some() || state.is_stopped || rests {
             return;
@@ -171,7 +171,7 @@ impl Plugin {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PluginState> {
         // A panic while the lock is held leaves consistent values.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -39,7 +39,7 @@ pub(crate) struct Tls {
     identity: Identity,
     insecure: bool,
     server_name: Option<ServerName<'static>>,
-    state: Mutex<State>,
+    state: Mutex<TlsState>,
 }
 
 /// Which CAs sign the certificate of the server.
@@ -56,12 +56,12 @@ enum Authority {
 enum Identity {
     None,
     /// A certificate and its key, each as PEM or as the path of a file.
-    Given(Source, Source),
+    Given(TlsSource, TlsSource),
     /// Those that a credential program returns, if it does.
     Plugin(Arc<Plugin>),
 }
 
-enum Source {
+enum TlsSource {
     Data(Vec<u8>),
     File(PathBuf),
 }
@@ -75,7 +75,7 @@ struct Material {
     identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-struct State {
+struct TlsState {
     material: Material,
     config: Arc<ClientConfig>,
     checked_at: Instant,
@@ -104,7 +104,8 @@ impl Tls {
         let server_name = server_name.or(if insecure { Ok(None) } else { Err(AccessError::ServerName) })?;
         let material = Material::read(&authority, &identity)?;
         let client = Arc::new(material.config(insecure)?);
-        let state = State { material, config: client, checked_at: Instant::now(), is_replaced: false, failure: None };
+        let state =
+            TlsState { material, config: client, checked_at: Instant::now(), is_replaced: false, failure: None };
         Ok(Self { authority, identity, insecure, server_name, state: Mutex::new(state) })
     }
 
@@ -132,7 +133,7 @@ impl Tls {
         std::mem::take(&mut state.is_replaced)
     }
 
-    fn refresh(&self, state: &mut State) {
+    fn refresh(&self, state: &mut TlsState) {
         state.checked_at = Instant::now();
         let material = match Material::read(&self.authority, &self.identity) {
             Ok(material) if material == state.material => return,
@@ -159,19 +160,19 @@ impl Tls {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TlsState> {
         // A panic while the lock is held leaves consistent values.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The client certificate and key that a configuration names, if any.
-fn given(auth: &AuthInfo) -> Result<Option<(Source, Source)>, AccessError> {
+fn given(auth: &AuthInfo) -> Result<Option<(TlsSource, TlsSource)>, AccessError> {
     let source = |data: Option<&str>, path: Option<&String>, field| match (data, path) {
         (Some(data), _) => {
-            STANDARD.decode(data).map(|pem| Some(Source::Data(pem))).map_err(|_| AccessError::Base64(field))
+            STANDARD.decode(data).map(|pem| Some(TlsSource::Data(pem))).map_err(|_| AccessError::Base64(field))
         }
-        (None, path) => Ok(path.map(|path| Source::File(PathBuf::from(path)))),
+        (None, path) => Ok(path.map(|path| TlsSource::File(PathBuf::from(path)))),
     };
     let certificate =
         source(auth.client_certificate_data.as_deref(), auth.client_certificate.as_ref(), "client-certificate-data")?;
@@ -185,7 +186,7 @@ fn given(auth: &AuthInfo) -> Result<Option<(Source, Source)>, AccessError> {
     }
 }
 
-impl Source {
+impl TlsSource {
     fn read(&self, field: &'static str) -> Result<Vec<u8>, AccessError> {
         match self {
             Self::Data(pem) => Ok(pem.clone()),
@@ -203,7 +204,7 @@ impl Material {
         let authority = match authority {
             Authority::System => None,
             Authority::Fixed(certificates) => Some(certificates.clone()),
-            Authority::File(path) => Some(certificates(&Source::File(path.clone()).read("certificate-authority")?)?),
+            Authority::File(path) => Some(certificates(&TlsSource::File(path.clone()).read("certificate-authority")?)?),
         };
         let identity = match identity {
             Identity::None => None,

@@ -22,7 +22,7 @@ pub(super) struct ObjectParts {
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
-enum Part {
+enum ObjectPart {
     Metadata,
     Spec,
     Status,
@@ -86,10 +86,10 @@ impl Fields for ObjectParts {
     fn read_next<'de, M: MapAccess<'de>>(&mut self, map: &mut M) -> Result<bool, M::Error> {
         let Some(part) = map.next_key()? else { return Ok(false) };
         match part {
-            Part::Metadata => self.metadata = map.next_value::<Metadata>()?.0,
-            Part::Spec => self.spec = map.next_value()?,
-            Part::Status => self.status = map.next_value()?,
-            Part::Other => drop(map.next_value::<IgnoredAny>()?),
+            ObjectPart::Metadata => self.metadata = map.next_value::<Metadata>()?.0,
+            ObjectPart::Spec => self.spec = map.next_value()?,
+            ObjectPart::Status => self.status = map.next_value()?,
+            ObjectPart::Other => drop(map.next_value::<IgnoredAny>()?),
         }
         Ok(true)
     }

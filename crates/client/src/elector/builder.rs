@@ -59,12 +59,12 @@ pub struct ElectorBuilder {
 
 /// How the elector gets the right to lead.
 enum Mode {
-    Coordinated(Candidate),
+    Coordinated(CandidateSettings),
     Direct(Key),
 }
 
 /// What a candidate declares, and whether it needs a controller.
-struct Candidate {
+struct CandidateSettings {
     binary_version: String,
     emulation_version: Option<String>,
     strategy: Option<String>,
@@ -151,7 +151,7 @@ impl Elections {
 
 impl Mode {
     const fn coordinated(binary_version: String) -> Self {
-        Self::Coordinated(Candidate {
+        Self::Coordinated(CandidateSettings {
             binary_version,
             emulation_version: None,
             strategy: None,
@@ -193,7 +193,7 @@ impl ElectorBuilder {
     }
 
     /// Changes the candidate, which only a coordinated elector has.
-    fn with_candidate(mut self, setting: &'static str, set: impl FnOnce(&mut Candidate)) -> Self {
+    fn with_candidate(mut self, setting: &'static str, set: impl FnOnce(&mut CandidateSettings)) -> Self {
         match &mut self.mode {
             Mode::Coordinated(candidate) => set(candidate),
             Mode::Direct(_) => self.misplaced.push(SettingProblem::CandidateMissing(setting)),

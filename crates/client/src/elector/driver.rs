@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
 use hustings_core::elector::{
-    Action, Config, Decision, Draw, EditedField, Elector, Loss, Note, Observation, Severity, Source,
+    Action, Config, Decision, Draw, EditedField, Elector, Loss, Note, NoteSeverity, Observation, Source,
 };
 use hustings_core::model::{Moment, Now, Object, Purpose, Request};
 use rand::Rng;
@@ -198,10 +198,10 @@ fn log(note: &Note) {
     }
     match (note, note.severity()) {
         (Note::CandidateEdited { fields, again_and_again }, _) => log_edits(sentence, fields, *again_and_again),
-        (_, Severity::Debug) => log!(debug),
-        (_, Severity::Info) => log!(info),
-        (_, Severity::Warning) => log!(warn),
-        (_, Severity::Error) => log!(error),
+        (_, NoteSeverity::Debug) => log!(debug),
+        (_, NoteSeverity::Info) => log!(info),
+        (_, NoteSeverity::Warning) => log!(warn),
+        (_, NoteSeverity::Error) => log!(error),
     }
 }
 

@@ -37,7 +37,7 @@ use crate::api::{ReadCandidate, ReadLease};
 use crate::clock::{Clock, SystemClock};
 use crate::watch::watch_namespace;
 use routes::Routes;
-use turns::{Kind, Turns};
+use turns::{TurnKind, Turns};
 
 /// The elections of one process in one namespace. Clones share everything.
 ///
@@ -108,7 +108,7 @@ impl Elections {
 impl Store for Share {
     fn send<'a>(&'a self, namespace: &'a str, request: &'a Request) -> BoxFuture<'a, Answer> {
         async move {
-            let turn = self.shared.turns.take(Kind::of(request)).map(Ok);
+            let turn = self.shared.turns.take(TurnKind::of(request)).map(Ok);
             let turn = within(&*self.clock, self.patience, turn).await;
             let _turn = turn.map_err(|_| Failure::NotSent(self.patience))?;
             self.shared.kubernetes.send(namespace, request).await

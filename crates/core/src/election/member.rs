@@ -20,7 +20,7 @@ use crate::model::{
 
 pub(super) use self::declared::Declared;
 use self::ping::{Ping, PingWritten, Wait};
-use self::statuses::Statuses;
+use self::statuses::MemberStatuses;
 
 /// One candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ pub(super) struct Member {
     pub(super) answered_early: bool,
     pub(super) losses: LossRecord,
     pub(super) backoff: Backoff,
-    pub(super) statuses: Statuses,
+    pub(super) statuses: MemberStatuses,
     pub(super) ineffective: IneffectiveWrites,
     pub(super) reported: Reported,
 }
@@ -124,7 +124,7 @@ impl Member {
                 ..LossRecord::default()
             },
             backoff: Backoff::default(),
-            statuses: Statuses::default(),
+            statuses: MemberStatuses::default(),
             ineffective: IneffectiveWrites::default(),
             reported: Reported::default(),
             record,

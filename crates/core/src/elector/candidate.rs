@@ -20,7 +20,7 @@ use crate::model::{CandidateRecord, Moment, Nomination, Now, WireTime};
 use edits::Edits;
 use namesake::Namesake;
 use owner::Owner;
-use task::{CandidateTask, KnownCandidate, PendingRequest, Renewal, doubted_since};
+use task::{CandidateTask, KnownCandidate, PendingTask, Renewal, doubted_since};
 
 /// The elector's knowledge of its candidate, and the pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub(super) struct Candidate {
     answered: Option<WireTime>,
     /// The `unresponsiveSince` that the newest renewal of this process has answered.
     refuted: Option<WireTime>,
-    pending: Option<PendingRequest>,
+    pending: Option<PendingTask>,
     /// The last renewal that may have succeeded. A version that shows it proves its success, whatever the answer was.
     renewal: Option<Renewal>,
     /// The earliest time of the next attempt after one that failed.
@@ -156,8 +156,7 @@ impl Candidate {
     }
 
     pub(super) fn observe_written(&mut self, now: Now, attempt: AttemptId, outcome: Outcome<CandidateRecord>) {
-        let Some(PendingRequest { request, task }) = self.pending.take_if(|pending| pending.request.id == attempt)
-        else {
+        let Some(PendingTask { request, task }) = self.pending.take_if(|pending| pending.request.id == attempt) else {
             return; // Too late: the elector gave the request up. The watch shows its outcome.
         };
         match outcome {
@@ -285,7 +284,7 @@ impl Candidate {
             }
             _ => {}
         }
-        self.pending = Some(PendingRequest { request, task });
+        self.pending = Some(PendingTask { request, task });
     }
 
     /// Records a version. It counts if it is newer than the newest observed. The answer to a request also counts if

@@ -6,7 +6,7 @@ use super::{Loss, Note, Withheld};
 
 /// How much a note matters to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum NoteSeverity {
     /// It explains a single request.
     Debug,
     /// It is part of every election.
@@ -19,16 +19,16 @@ pub enum Severity {
 
 impl Note {
     /// How much it matters.
-    pub const fn severity(&self) -> Severity {
+    pub const fn severity(&self) -> NoteSeverity {
         match self {
-            Self::Conflict | Self::Refused | Self::OutcomeUnknown => Severity::Debug,
+            Self::Conflict | Self::Refused | Self::OutcomeUnknown => NoteSeverity::Debug,
             Self::Began { .. }
             | Self::HandOverAsked { .. }
             | Self::Asked { .. }
             | Self::GaveUp
             | Self::LeftToRunOut
             | Self::Reclaims { .. }
-            | Self::NoController => Severity::Info,
+            | Self::NoController => NoteSeverity::Info,
             Self::Lost(_)
             | Self::Resigned { .. }
             | Self::GiveUpAbandoned
@@ -43,8 +43,8 @@ impl Note {
             | Self::NamesakeAsked { .. }
             | Self::NamesakeReplaced { .. }
             | Self::CandidateEdited { .. }
-            | Self::Emptied => Severity::Warning,
-            Self::WorkDidNotStop | Self::CandidateOfAnotherLease { .. } => Severity::Error,
+            | Self::Emptied => NoteSeverity::Warning,
+            Self::WorkDidNotStop | Self::CandidateOfAnotherLease { .. } => NoteSeverity::Error,
         }
     }
 

@@ -236,7 +236,7 @@ fn a_failed_watch_ends_the_command_only_if_it_can_never_work() {
     ] {
         let (mut failing, mut absent) = (BTreeMap::new(), BTreeSet::new());
         let text = error.to_string();
-        let ended = report(WatchFailure(CANDIDATES, error), &mut failing, &mut absent).is_err();
+        let ended = report(StatusWatchFailure(CANDIDATES, error), &mut failing, &mut absent).is_err();
         assert_eq!((ended, !absent.is_empty(), !failing.is_empty()), (is_end, is_absent, is_failing), "{text}");
     }
 }
@@ -246,7 +246,7 @@ fn a_failure_lasts_until_the_next_change_of_that_kind() {
     let (mut failing, mut absent) = (BTreeMap::new(), BTreeSet::new());
     let failed = |kind| {
         let status = serde_json::from_value::<kube::core::Status>(failure(500).1).unwrap();
-        Err(WatchFailure(kind, watcher::Error::WatchError(Box::new(status))))
+        Err(StatusWatchFailure(kind, watcher::Error::WatchError(Box::new(status))))
     };
     for (signal, is_change, expected) in [
         (failed(LEASES), false, &[LEASES][..]),

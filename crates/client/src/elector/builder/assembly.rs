@@ -6,7 +6,7 @@ use hustings_core::elector::{CandidateConfig, Config, ElectorMode, Timing};
 use hustings_core::model::{Pod, Strategy};
 
 use super::problem::{InvalidElector, SettingProblem, candidate_problem};
-use super::{Candidate, ElectorBuilder, Mode, Place};
+use super::{CandidateSettings, ElectorBuilder, Mode, Place};
 use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
 use crate::elector::campaign::{Elector, ElectorTask};
 use crate::elector::driver::Driver;
@@ -192,7 +192,7 @@ impl ElectorBuilder {
     }
 }
 
-impl Candidate {
+impl CandidateSettings {
     fn config(self, pod: Option<Pod>) -> CandidateConfig {
         CandidateConfig {
             emulation_version: self.emulation_version(),

@@ -5,7 +5,7 @@ use std::fmt;
 use hustings_core::elector::InvalidTiming;
 use hustings_core::model::{CandidateRecord, Inadmissible};
 
-use super::Candidate;
+use super::CandidateSettings;
 
 /// All problems of an elector's settings. A retry does not help: a person must change the settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl fmt::Display for InvalidElector {
 impl std::error::Error for InvalidElector {}
 
 /// Why every controller would reject the candidate; `None` if the candidate is valid.
-pub(super) fn candidate_problem(candidate: &Candidate) -> Option<SettingProblem> {
+pub(super) fn candidate_problem(candidate: &CandidateSettings) -> Option<SettingProblem> {
     let record = CandidateRecord {
         binary_version: candidate.binary_version.clone(),
         emulation_version: candidate.emulation_version(),

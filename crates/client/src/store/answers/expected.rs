@@ -34,9 +34,9 @@ const LONGEST_EXCERPT: usize = 63;
 /// What the answer to a request must be.
 #[derive(Debug)]
 pub(super) struct Expected {
-    form: Form,
+    form: AnswerForm,
     api_version: String,
-    kind: Kind,
+    kind: AnswerKind,
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Expected {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum AnswerForm {
     /// One object that the server stores.
     Object,
     /// An object without an identity, such as a review.
@@ -59,7 +59,7 @@ enum Form {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum AnswerKind {
     /// The kind with this name.
     Named(String),
     /// The kind of this resource, such as `leases.coordination.k8s.io`.
@@ -75,7 +75,7 @@ struct Head<'a> {
     #[serde(borrow)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: AnswerMetadata<'a>,
     #[serde(borrow)]
     items: Option<Vec<Head<'a>>>,
     /// Of a list of resources.
@@ -85,7 +85,7 @@ struct Head<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Metadata<'a> {
+struct AnswerMetadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
@@ -99,7 +99,7 @@ struct Metadata<'a> {
 /// A Status about an object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Report {
+struct AnswerReport {
     status: String,
     details: Details,
 }
@@ -113,7 +113,7 @@ struct Details {
 
 /// An event of a watch.
 #[derive(Deserialize)]
-struct Event<'a> {
+struct AnswerEvent<'a> {
     #[serde(borrow, rename = "type")]
     type_: Cow<'a, str>,
     #[serde(borrow)]
@@ -149,21 +149,21 @@ impl Expected {
         }
         let sent = sent(request);
         let form = match (method, target.name) {
-            (&Method::GET, _) if is_watch(request) => Form::Watch,
-            (&Method::GET, None) => Form::List,
-            (&Method::GET | &Method::PUT | &Method::PATCH, Some(_)) => Form::Object,
-            (&Method::POST, None) if sent.metadata.is_named() && !is_dry_run(request) => Form::Object,
-            (&Method::POST, None) => Form::Anonymous,
-            (&Method::DELETE, Some(_)) => Form::Deletion,
+            (&Method::GET, _) if is_watch(request) => AnswerForm::Watch,
+            (&Method::GET, None) => AnswerForm::List,
+            (&Method::GET | &Method::PUT | &Method::PATCH, Some(_)) => AnswerForm::Object,
+            (&Method::POST, None) if sent.metadata.is_named() && !is_dry_run(request) => AnswerForm::Object,
+            (&Method::POST, None) => AnswerForm::Anonymous,
+            (&Method::DELETE, Some(_)) => AnswerForm::Deletion,
             _ => return None,
         };
         let accept = request.headers().get(ACCEPT).map_or("", |accept| accept.to_str().unwrap_or("?"));
         let (api_version, kind) = match accept.split_once(";as=") {
             None if matches!(accept, "" | "*/*" | "application/json") => {
-                (api_version(target.group, target.version), Kind::of(&target, &sent))
+                (api_version(target.group, target.version), AnswerKind::of(&target, &sent))
             }
             Some((_, form)) if form.starts_with("PartialObjectMetadata") => {
-                ("meta.k8s.io/v1".to_owned(), Kind::Named("PartialObjectMetadata".to_owned()))
+                ("meta.k8s.io/v1".to_owned(), AnswerKind::Named("PartialObjectMetadata".to_owned()))
             }
             _ => return None,
         };
@@ -187,9 +187,9 @@ impl Expected {
             _ => return None,
         };
         (method == Method::GET).then(|| Self {
-            form: Form::Discovery,
+            form: AnswerForm::Discovery,
             api_version: "v1".to_owned(),
-            kind: Kind::Named(kind.to_owned()),
+            kind: AnswerKind::Named(kind.to_owned()),
             namespace: None,
             name,
             uid: None,
@@ -199,22 +199,24 @@ impl Expected {
 
     /// Whether the answer is a stream of events.
     pub(super) fn is_watch(&self) -> bool {
-        self.form == Form::Watch
+        self.form == AnswerForm::Watch
     }
 
     /// Checks the body of a success.
     pub(super) fn check(&self, answer: &[u8]) -> Result<(), WrongAnswer> {
         let head: Head<'_> = self.parse(answer)?;
         match self.form {
-            Form::Deletion if head.kind == "Status" => self.check_report(answer),
-            Form::Object | Form::Deletion => self.check_kind(&head, "").and_then(|()| self.check_identity(&head)),
-            Form::Anonymous => self.check_kind(&head, ""),
-            Form::Discovery => {
+            AnswerForm::Deletion if head.kind == "Status" => self.check_report(answer),
+            AnswerForm::Object | AnswerForm::Deletion => {
+                self.check_kind(&head, "").and_then(|()| self.check_identity(&head))
+            }
+            AnswerForm::Anonymous => self.check_kind(&head, ""),
+            AnswerForm::Discovery => {
                 self.check_kind(&head, "")?;
                 let is_other = self.name.as_ref().is_some_and(|name| *name != head.group_version);
                 if is_other { Err(self.wrong_value("groupVersion", &head.group_version)) } else { Ok(()) }
             }
-            Form::List => {
+            AnswerForm::List => {
                 self.check_kind(&head, "List")?;
                 self.check_version(&head)?;
                 head.items.iter().flatten().try_for_each(|item| {
@@ -225,7 +227,7 @@ impl Expected {
                     self.check_identity(item)
                 })
             }
-            Form::Watch => Err(self.wrong("it is not a stream of events".to_owned())),
+            AnswerForm::Watch => Err(self.wrong("it is not a stream of events".to_owned())),
         }
     }
 
@@ -234,7 +236,7 @@ impl Expected {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let Event { type_, object } = self.parse(line)?;
+        let AnswerEvent { type_, object } = self.parse(line)?;
         match &*type_ {
             "ADDED" | "MODIFIED" | "DELETED" => {
                 self.check_kind(&object, "").and_then(|()| self.check_identity(&object))
@@ -260,7 +262,7 @@ impl Expected {
             return Err(self.wrong_value("kind", &head.kind));
         }
         // The server leaves it out in some lists of resources.
-        let may_be_missing = self.form == Form::Discovery && head.api_version.is_empty();
+        let may_be_missing = self.form == AnswerForm::Discovery && head.api_version.is_empty();
         if head.api_version != self.api_version && !may_be_missing {
             return Err(self.wrong_value("apiVersion", &head.api_version));
         }
@@ -268,7 +270,7 @@ impl Expected {
     }
 
     fn check_identity(&self, head: &Head<'_>) -> Result<(), WrongAnswer> {
-        let Metadata { name, namespace, uid, .. } = &head.metadata;
+        let AnswerMetadata { name, namespace, uid, .. } = &head.metadata;
         if name.is_empty() || self.name.as_ref().is_some_and(|expected| name != expected) {
             return Err(self.wrong_value("name", name));
         }
@@ -291,7 +293,7 @@ impl Expected {
 
     /// Checks a Status that reports a deletion.
     fn check_report(&self, answer: &[u8]) -> Result<(), WrongAnswer> {
-        let Report { status, details } = self.parse(answer)?;
+        let AnswerReport { status, details } = self.parse(answer)?;
         if status != "Success" {
             return Err(self.wrong_value("status", &status));
         }
@@ -314,15 +316,15 @@ impl Expected {
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.form {
-            Form::List => f.write_str("a list of ")?,
-            Form::Watch => f.write_str("a watch of ")?,
-            Form::Deletion => f.write_str("the deletion of ")?,
-            Form::Object | Form::Anonymous | Form::Discovery => {}
+            AnswerForm::List => f.write_str("a list of ")?,
+            AnswerForm::Watch => f.write_str("a watch of ")?,
+            AnswerForm::Deletion => f.write_str("the deletion of ")?,
+            AnswerForm::Object | AnswerForm::Anonymous | AnswerForm::Discovery => {}
         }
         match &self.kind {
-            Kind::Named(kind) => f.write_str(kind)?,
-            Kind::Of { resource, group } if group.is_empty() => f.write_str(resource)?,
-            Kind::Of { resource, group } => write!(f, "{resource}.{group}")?,
+            AnswerKind::Named(kind) => f.write_str(kind)?,
+            AnswerKind::Of { resource, group } if group.is_empty() => f.write_str(resource)?,
+            AnswerKind::Of { resource, group } => write!(f, "{resource}.{group}")?,
         }
         if let Some(name) = &self.name {
             write!(f, " {name}")?;
@@ -334,7 +336,7 @@ impl fmt::Display for Expected {
     }
 }
 
-impl Kind {
+impl AnswerKind {
     fn of(target: &RequestTarget<'_>, sent: &Sent) -> Self {
         match &*sent.kind {
             "" | "DeleteOptions" => Self::Of { resource: target.resource.to_owned(), group: target.group.to_owned() },

@@ -82,10 +82,10 @@ pub(crate) struct AddressConnector {
 
 /// What is known about the addresses of one server.
 #[derive(Default)]
-pub(super) struct Addresses(Mutex<State>);
+pub(super) struct Addresses(Mutex<AddressState>);
 
 #[derive(Default)]
-struct State {
+struct AddressState {
     /// The lookup under way.
     lookup: Option<Lookup>,
     /// The last answer.
@@ -246,7 +246,7 @@ impl Addresses {
         addresses
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AddressState> {
         // The values stay consistent even if a thread panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

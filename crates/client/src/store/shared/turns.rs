@@ -17,14 +17,14 @@ const WITHOUT_LEASE_AT_A_TIME: usize = AT_A_TIME / 2;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TurnKind {
     /// A running term, or the end of one.
     Term,
     /// Everything else.
     Other,
 }
 
-impl Kind {
+impl TurnKind {
     /// The kind of this request. Electors take up and claim, and controllers write, under `Other`.
     pub(super) fn of(request: &Request) -> Self {
         match request {
@@ -51,11 +51,11 @@ pub(super) struct Turn<'a> {
 
 impl Turns {
     /// Waits for a turn. A caller that stops waiting leaves the queue.
-    pub(super) async fn take(&self, kind: Kind) -> Turn<'_> {
+    pub(super) async fn take(&self, kind: TurnKind) -> Turn<'_> {
         // `acquire` fails only on a closed semaphore, and these are never closed.
         let of_others = match kind {
-            Kind::Term => None,
-            Kind::Other => self.others.acquire().await.ok(),
+            TurnKind::Term => None,
+            TurnKind::Other => self.others.acquire().await.ok(),
         };
         Turn { _of_all: self.all.acquire().await.ok(), _of_others: of_others }
     }
@@ -77,36 +77,36 @@ mod tests {
     #[test]
     fn renewals_and_the_end_of_a_term_have_reserved_turns() {
         let record = LeaseRecord::default();
-        let kind = |purpose| Kind::of(&Request::write_lease("l", LeaseWrite::new(purpose, &record)));
+        let kind = |purpose| TurnKind::of(&Request::write_lease("l", LeaseWrite::new(purpose, &record)));
         for (purpose, expected) in [
-            (Purpose::Renew, Kind::Term),
-            (Purpose::HandOver, Kind::Term),
-            (Purpose::Release, Kind::Term),
-            (Purpose::TakeUp, Kind::Other),
-            (Purpose::Claim, Kind::Other),
+            (Purpose::Renew, TurnKind::Term),
+            (Purpose::HandOver, TurnKind::Term),
+            (Purpose::Release, TurnKind::Term),
+            (Purpose::TakeUp, TurnKind::Other),
+            (Purpose::Claim, TurnKind::Other),
         ] {
             assert_eq!(kind(purpose), expected, "{purpose:?}");
         }
-        assert_eq!(Kind::of(&Request::read_lease("l")), Kind::Other);
+        assert_eq!(TurnKind::of(&Request::read_lease("l")), TurnKind::Other);
     }
 
     #[test]
     fn a_bounded_number_of_requests_is_under_way() {
         let turns = Turns::default();
-        let mut taken: Vec<_> = (0..AT_A_TIME).map(|_| turns.take(Kind::Term).now_or_never().unwrap()).collect();
-        assert!(turns.take(Kind::Term).now_or_never().is_none());
-        assert!(turns.take(Kind::Other).now_or_never().is_none());
+        let mut taken: Vec<_> = (0..AT_A_TIME).map(|_| turns.take(TurnKind::Term).now_or_never().unwrap()).collect();
+        assert!(turns.take(TurnKind::Term).now_or_never().is_none());
+        assert!(turns.take(TurnKind::Other).now_or_never().is_none());
         taken.pop();
-        assert!(turns.take(Kind::Other).now_or_never().is_some());
+        assert!(turns.take(TurnKind::Other).now_or_never().is_some());
     }
 
     #[test]
     fn a_term_does_not_wait_behind_a_thousand_nominations() {
         let turns = Turns::default();
-        let mut nominations: Vec<_> = (0..1000).map(|_| Box::pin(turns.take(Kind::Other))).collect();
+        let mut nominations: Vec<_> = (0..1000).map(|_| Box::pin(turns.take(TurnKind::Other))).collect();
         let under_way: Vec<_> = nominations.iter_mut().filter_map(|turn| turn.as_mut().now_or_never()).collect();
         assert_eq!(under_way.len(), WITHOUT_LEASE_AT_A_TIME);
-        let renewals = (0..AT_A_TIME).map_while(|_| turns.take(Kind::Term).now_or_never());
+        let renewals = (0..AT_A_TIME).map_while(|_| turns.take(TurnKind::Term).now_or_never());
         assert_eq!(renewals.collect::<Vec<_>>().len(), AT_A_TIME - WITHOUT_LEASE_AT_A_TIME);
     }
 }

@@ -19,7 +19,7 @@ const MOST_REMEMBERED: usize = 4;
 
 /// The writes of a candidate's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::election) struct Statuses {
+pub(in crate::election) struct MemberStatuses {
     pub(super) backoff: Backoff,
     /// The newest statuses that this controller wrote, or found before it decided. Their times are left out.
     known: Vec<Fingerprint>,
@@ -37,7 +37,7 @@ pub(in crate::election) struct Statuses {
     pub(in crate::election) unpublished: Option<(RecordedStatus, Moment)>,
 }
 
-impl Statuses {
+impl MemberStatuses {
     pub(super) fn remember(&mut self, status: &RecordedStatus) {
         let fingerprint = fingerprint(status);
         self.known.retain(|known| *known != fingerprint);

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::Candidate;
-use super::task::{CandidateTask, PendingRequest, doubted_since};
+use super::task::{CandidateTask, PendingTask, doubted_since};
 use crate::elector::Note;
 use crate::elector::plan::Plan;
 use crate::elector::timers::Timer;
@@ -28,14 +28,14 @@ const ASKS_AGAIN_AFTER: Duration = Duration::from_mins(5);
 /// What the elector knows about the life of such a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Namesake {
-    sign_of_life: SignOfLife,
+    sign_of_life: NamesakeSigns,
     probe: Probe,
     /// The newest note about it.
     noted: Option<Noted>,
 }
 
 /// What only the process of a candidate changes.
-type SignOfLife = (String, Option<WireTime>, Unparsed, Option<String>);
+type NamesakeSigns = (String, Option<WireTime>, Unparsed, Option<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Probe {
@@ -153,10 +153,10 @@ impl Candidate {
         }
         self.must_read = false;
         self.next_try_at = plan.retry_at();
-        self.pending = Some(PendingRequest { request, task });
+        self.pending = Some(PendingTask { request, task });
     }
 }
 
-fn sign_of_life(record: &CandidateRecord) -> SignOfLife {
+fn sign_of_life(record: &CandidateRecord) -> NamesakeSigns {
     (record.uid.clone(), record.renew_time, record.unparsed, record.session.clone())
 }

@@ -63,7 +63,7 @@ impl Candidate {
 
 /// The request that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PendingRequest {
+pub(super) struct PendingTask {
     pub(super) request: PlannedRequest,
     pub(super) task: CandidateTask,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
+use hustings::controller::{Config, EvidenceConfig, NativeMode, OwnLease, Surroundings, elect};
 use hustings::serve::health::Health;
 use hustings::serve::http::ListenAddress;
 use hustings::serve::metrics::{ControllerMetrics, DEFAULT_LEASE_LIMIT};
@@ -29,7 +29,7 @@ impl Controller {
             admin_address: ListenAddress::read("127.0.0.1:0").unwrap(),
             ui: None,
             own_lease: Some(own_lease),
-            native: Native::Off,
+            native: NativeMode::Off,
             election: election::Config { evidence, ..election::Config::default() },
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
