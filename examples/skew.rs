@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a step fails like a test")]
 
-#[path = "../tests/support/replica.rs"]
+#[path = "../tests/kit/replica.rs"]
 mod replica;
 
 use std::panic::AssertUnwindSafe;

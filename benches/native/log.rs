@@ -11,7 +11,7 @@ pub(crate) fn log(process: &Process) -> String {
     std::fs::read_to_string(process.log()).unwrap_or_default()
 }
 
-/// When a replica began to lead (true) or stopped, by a line of its log: that of `tests/clientgo`, or of client-go in a
+/// When a replica began to lead (true) or stopped, by a line of its log: that of `tests/kit/clientgo`, or of client-go in a
 /// component.
 pub(crate) fn change(line: &str) -> Option<(Timestamp, bool)> {
     if line.starts_with('{') {

@@ -333,7 +333,7 @@ impl Election {
             let mut terms: Vec<Term> = Vec::new();
             for (time, leads) in log(process).lines().filter_map(change) {
                 if leads {
-                    // Both a replica of tests/clientgo and the client-go in it log the beginning. Count it once.
+                    // Both a replica of tests/kit/clientgo and the client-go in it log the beginning. Count it once.
                     if terms.last().is_some_and(|term| term.until.is_none()) {
                         continue;
                     }

@@ -24,7 +24,7 @@ mod many;
 mod native;
 #[path = "../../tests/cluster/losses/outages.rs"]
 mod outages;
-#[path = "../../tests/support/replica.rs"]
+#[path = "../../tests/kit/replica.rs"]
 mod replica;
 #[path = "../../tests/cluster/losses/replication.rs"]
 mod replication;

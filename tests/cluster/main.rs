@@ -32,13 +32,13 @@ mod ui;
 
 use fencing::stage as fenced;
 
-#[path = "../support/history.rs"]
+#[path = "../kit/history.rs"]
 mod history;
-#[path = "../support/http.rs"]
+#[path = "../kit/http.rs"]
 mod http;
-#[path = "../support/kubelet.rs"]
+#[path = "../kit/kubelet.rs"]
 mod kubelet;
-#[path = "../support/page.rs"]
+#[path = "../kit/page.rs"]
 mod page;
-#[path = "../support/replica.rs"]
+#[path = "../kit/replica.rs"]
 mod replica;

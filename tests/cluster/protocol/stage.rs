@@ -1,4 +1,4 @@
-//! The chart's roles, a controller, and both the program of `tests/python` and `hustings campaign`.
+//! The chart's roles, a controller, and both the program of `tests/kit/python` and `hustings campaign`.
 
 use std::{
     path::{Path, PathBuf},
@@ -49,7 +49,7 @@ impl<'a> Election<'a> {
     pub(super) async fn python(&self, name: &str, binary: &str, emulation: &str, flags: &[&str]) -> Replica {
         let mut command = python3();
         command
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/stand.py"))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kit/python/stand.py"))
             .args(["--server", &self.server, "--namespace", &self.namespace, "--lease", LEASE, "--identity", name])
             .args(["--token", &self.plane.token(&self.namespace, "web").await.unwrap(), "--ca-file"])
             .arg(self.plane.folder().join("ca.crt"))
@@ -83,7 +83,7 @@ fn python3() -> Command {
     let version = Command::new("python3").arg("--version").output();
     assert!(
         version.is_ok_and(|output| output.status.success()),
-        "these tests run tests/python/stand.py, and there is no python3 in PATH: install Python 3.7 or newer"
+        "these tests run tests/kit/python/stand.py, and there is no python3 in PATH: install Python 3.7 or newer"
     );
     Command::new("python3")
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
-#[path = "../../support/page.rs"]
+#[path = "../../kit/page.rs"]
 mod page;
 
 use std::fs::{self, File};

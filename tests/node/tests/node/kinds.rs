@@ -45,7 +45,7 @@ async fn survive_a_kill(name: &str, way: Way, container: &str) {
 /// By docs/protocol.md alone: the interpreter and its libraries are the machine's.
 pub(crate) async fn program_in_python_survives_a_kill() {
     let group = Group::privileged("python").await;
-    let program = include_str!("../../../python/stand.py");
+    let program = include_str!("../../../kit/python/stand.py");
     create::<ConfigMap>(&group.api(), json!({"metadata": {"name": "program"}, "data": {"stand.py": program}})).await;
     let command = "S=/var/run/secrets/kubernetes.io/serviceaccount; python3 /program/stand.py \
         --server https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT --ca-file $S/ca.crt --token \"$(cat $S/token)\" \

@@ -1,7 +1,7 @@
 //! Builds etcd, the components of Kubernetes, kubectl, helm and a replica on client-go from their Go modules.
 //!
 //! After `git clone`, the tests must run with only Rust and Go, and without an image registry. So they build the
-//! binaries at first use, from the modules in the folders next to `src/` and in `tests/clientgo/`, whose contents
+//! binaries at first use, from the modules in the folders next to `src/` and in `tests/kit/clientgo/`, whose contents
 //! go.sum pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
 //! build it once.
 
@@ -224,7 +224,7 @@ impl Tools {
 pub(crate) fn scratch() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf);
-    target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).join("controlplane")
+    target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target")).join("controlplane")
 }
 
 /// The Go files of the module itself. Most modules have none.

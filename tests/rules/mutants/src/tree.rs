@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 /// The path of this package's workspace.
 pub fn workspace() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.ancestors().nth(2).unwrap_or(package).to_owned()
+    package.ancestors().nth(3).unwrap_or(package).to_owned()
 }
 
 /// The copy, under the workspace's target directory.

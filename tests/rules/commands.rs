@@ -149,9 +149,9 @@ fn check_prints_each_finding_with_a_hint() {
 
 #[test]
 fn the_guide_of_check_describes_each_check_of_its_transcript() {
-    let guide = include_str!("../docs/guides/check.md");
+    let guide = include_str!("../../docs/guides/check.md");
     let finding = Regex::new(r"(?m)^(?:ok|warn|fail|unknown) +([a-z-]+) ").unwrap();
-    let checks: Vec<_> = finding.captures_iter(include_str!("testdata/commands/check.txt")).collect();
+    let checks: Vec<_> = finding.captures_iter(include_str!("../testdata/commands/check.txt")).collect();
     assert!(checks.len() > 50);
     for check in checks {
         assert!(guide.contains(&format!("| `{}` |", &check[1])), "{}", &check[0]);
