@@ -9,6 +9,7 @@ pub(crate) mod environment;
 pub mod hint;
 pub(crate) mod nearest;
 pub mod output;
+pub(crate) mod parsers;
 pub mod program;
 pub(crate) mod reviews;
 pub mod signals;

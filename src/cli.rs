@@ -2,7 +2,7 @@
 //!
 //! - Every flag has an environment variable: `HUSTINGS_` and the flag's name. The code derives it from the flag, so no
 //!   flag lacks one.
-//! - clap parses every value into its final type with `parsers`. The methods `read` check the rules that concern
+//! - clap parses every value into its final type with `base::parsers`. The methods `read` check the rules that concern
 //!   several flags. No later code validates a flag again.
 //! - A command reports all mistakes at once, with exit code 2 (see `mistakes`).
 
@@ -16,7 +16,6 @@ mod copy_binary;
 mod explain;
 mod history;
 mod mistakes;
-mod parsers;
 mod rollout;
 #[cfg(target_os = "linux")]
 mod run;
@@ -44,7 +43,6 @@ pub use self::copy_binary::CopyBinaryFlags;
 pub use self::explain::ExplainFlags;
 pub use self::history::HistoryFlags;
 pub use self::mistakes::{Mistakes, UnparsedArgument};
-use self::parsers::{namespace_or_nothing, one_of, switch, value};
 pub use self::rollout::RolloutFlags;
 #[cfg(target_os = "linux")]
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
@@ -52,6 +50,7 @@ pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
 use crate::base::access::Access;
 use crate::base::environment::variable_name;
+use crate::base::parsers::{namespace_or_nothing, one_of, switch, value};
 use crate::base::program::Program;
 use crate::serve::logging::{LogFormat, LogLevel, ProcessLog};
 

@@ -6,9 +6,9 @@ use clap::Args;
 use hustings_core::model::{Transfer, WireTime};
 
 use super::mistakes::Mistakes;
-use super::parsers::{object_name, one_of, value};
 use crate::base::duration;
 use crate::base::output::Output;
+use crate::base::parsers::{object_name, one_of, value};
 use crate::operate::acts::{Act, ActExpiry, Config, LeaseAct, Targets};
 
 /// The longest reason, in characters. The text of events and statuses is limited.

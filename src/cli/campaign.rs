@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::parsers::one_of;
 use super::{CandidacyFlags, Mistakes};
 use crate::base::output::Output;
+use crate::base::parsers::one_of;
 use crate::stand::campaign::Config;
 
 /// The end of `--help`.

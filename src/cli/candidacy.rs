@@ -7,9 +7,9 @@ use clap::{ArgAction, Args};
 use hustings_core::model::{InvalidVersion, Strategy, Version};
 
 use super::Mistakes;
-use super::parsers::{object_name, value, whole_seconds};
 use super::timing::timing;
 use crate::base::duration;
+use crate::base::parsers::{object_name, value, whole_seconds};
 use crate::stand::candidacy::{Candidacy, KeyFile, PreferenceSource};
 
 /// The longest name of an object, in bytes.

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::parsers::one_of;
 use crate::base::output::Output;
+use crate::base::parsers::one_of;
 
 /// The flags of `hustings check`.
 #[derive(Args, Clone, Debug)]

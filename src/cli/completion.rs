@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use super::parsers::one_of;
+use crate::base::parsers::one_of;
 use crate::operate::completion::Shell;
 
 /// The flags of `hustings completion`.

@@ -6,9 +6,9 @@ use clap::{ArgAction, Args};
 use hustings_core::election::{self, NODE_LEASES};
 
 use super::Mistakes;
-use super::parsers::{at_most, namespace_name, object_name, value, whole_seconds};
 use super::timing::timing;
 use crate::base::duration;
+use crate::base::parsers::{at_most, namespace_name, object_name, value, whole_seconds};
 use crate::controller::{Config, EvidenceConfig, NativeMode, OWN_LEASE, OwnLease};
 use crate::serve::http::ListenAddress;
 use crate::serve::metrics::DEFAULT_LEASE_LIMIT;

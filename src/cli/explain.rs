@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::parsers::{at_most, object_name, one_of, value};
 use crate::base::output::Output;
+use crate::base::parsers::{at_most, object_name, one_of, value};
 
 /// The longest wait for a renewal: the longest lease.
 const LONGEST_WATCH: Duration = Duration::from_hours(1);

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::parsers::{object_name, one_of, value};
 use crate::base::output::Output;
+use crate::base::parsers::{object_name, one_of, value};
 
 /// The flags of `hustings history`.
 #[derive(Args, Clone, Debug)]

@@ -7,8 +7,8 @@ use hustings_core::elector::LONGEST_LEASE_SECONDS;
 use hustings_core::model::Version;
 
 use super::mistakes::Mistakes;
-use super::parsers::{at_most, object_name, one_of, value, whole_seconds};
 use crate::base::output::Output;
+use crate::base::parsers::{at_most, object_name, one_of, value, whole_seconds};
 use crate::operate::rollout::{Config, Order};
 use crate::predict::simulation::MOST_REPLICAS;
 

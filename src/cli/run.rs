@@ -8,10 +8,10 @@ use clap::Args;
 use hustings_core::elector::{Durations, Timing};
 use rustix::process::Signal;
 
-use super::parsers::{one_of, value};
 use super::timing::valid;
 use super::{CandidacyFlags, Mistakes};
 use crate::base::duration;
+use crate::base::parsers::{one_of, value};
 use crate::serve::http::ListenAddress;
 use crate::serve::logging::ProcessLog;
 use crate::stand::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};

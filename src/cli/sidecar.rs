@@ -7,10 +7,10 @@ use clap::Args;
 use hustings_client::FailOpen;
 use hustings_client::api::names::is_static_pod_uid;
 
-use super::parsers::{at_most, value};
 use super::{CandidacyFlags, Mistakes};
 use crate::base::duration;
 use crate::base::environment::variable;
+use crate::base::parsers::{at_most, value};
 use crate::serve::http::ListenAddress;
 use crate::stand::sidecar::{Config, OwnPod, PodLabel, StandsWhen};
 

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::mistakes::Mistakes;
-use super::parsers::{object_name, one_of, value};
+use crate::base::parsers::{object_name, one_of, value};
 use crate::operate::status::{Config, StatusOutput};
 
 /// The flags of `hustings status`.

@@ -7,17 +7,17 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 use hustings_client::api::names::{is_dns_label, is_dns_subdomain};
 
-use crate::base::duration;
+use super::duration;
 
 /// A parser that ignores whitespace around the value, such as the newline at the end of a file.
-pub(super) fn value<T: Clone + Send + Sync + 'static>(
+pub(crate) fn value<T: Clone + Send + Sync + 'static>(
     parse: fn(&str) -> Result<T, String>,
 ) -> impl TypedValueParser<Value = T> {
     move |text: &str| parse(text.trim())
 }
 
 /// A parser for one of a few named values. `kind` is their name in an error, with an article.
-pub(super) fn one_of<T: Clone + Send + Sync + 'static>(
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
     kind: &'static str,
     values: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
@@ -54,7 +54,7 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for OneOf<T> {
 }
 
 /// Parses a duration in whole seconds, since a Lease has no fractions of a second.
-pub(super) fn whole_seconds(text: &str) -> Result<u32, String> {
+pub(crate) fn whole_seconds(text: &str) -> Result<u32, String> {
     match duration::parse(text)? {
         duration if duration.subsec_nanos() != 0 => {
             Err(format!("{text:?} is not a whole number of seconds: use a form such as 15s"))
@@ -66,7 +66,7 @@ pub(super) fn whole_seconds(text: &str) -> Result<u32, String> {
 }
 
 /// Parses a duration of at most `longest`.
-pub(super) fn at_most(text: &str, longest: Duration) -> Result<Duration, String> {
+pub(crate) fn at_most(text: &str, longest: Duration) -> Result<Duration, String> {
     match duration::parse(text)? {
         duration if duration <= longest => Ok(duration),
         _ => Err(format!("{text:?} is longer than {longest:?}: use {longest:?} or less")),
@@ -74,7 +74,7 @@ pub(super) fn at_most(text: &str, longest: Duration) -> Result<Duration, String>
 }
 
 /// Parses a switch.
-pub(super) fn switch(text: &str) -> Result<bool, String> {
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "t" | "1" | "yes" | "y" | "on" => Ok(true),
         "false" | "f" | "0" | "no" | "n" | "off" => Ok(false),
@@ -83,7 +83,7 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
 }
 
 /// Parses the name of a namespace, a DNS label.
-pub(super) fn namespace_name(text: &str) -> Result<String, String> {
+pub(crate) fn namespace_name(text: &str) -> Result<String, String> {
     if is_dns_label(text) {
         Ok(text.to_owned())
     } else {
@@ -92,12 +92,12 @@ pub(super) fn namespace_name(text: &str) -> Result<String, String> {
 }
 
 /// Parses the name of a namespace, or an empty text, which counts as absent.
-pub(super) fn namespace_or_nothing(text: &str) -> Result<String, String> {
+pub(crate) fn namespace_or_nothing(text: &str) -> Result<String, String> {
     if text.is_empty() { Ok(String::new()) } else { namespace_name(text) }
 }
 
 /// Parses the name of an object, a DNS subdomain.
-pub(super) fn object_name(text: &str) -> Result<String, String> {
+pub(crate) fn object_name(text: &str) -> Result<String, String> {
     if is_dns_subdomain(text) {
         Ok(text.to_owned())
     } else {
