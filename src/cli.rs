@@ -35,7 +35,6 @@ use clap::{ArgAction, Args, Command, CommandFactory as _, FromArgMatches as _, P
 
 pub use self::acts::{ExcludeFlags, LeaseFlags, PauseFlags, PinFlags, TargetFlags, TransferFlags};
 pub use self::campaign::CampaignFlags;
-pub use self::candidacy::CandidacyFlags;
 pub use self::check::CheckFlags;
 pub use self::completion::{CompleteFlags, CompletionFlags};
 pub use self::controller::ControllerFlags;

@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use super::{CandidacyFlags, Mistakes};
+use super::Mistakes;
 use crate::base::output::Output;
 use crate::base::parsers::one_of;
 use crate::stand::campaign::Config;
+use crate::stand::candidacy::Candidacy;
 
 /// The end of `--help`.
 const EXIT_CODES: &str = "\
@@ -20,7 +21,7 @@ Exit codes:
 pub struct CampaignFlags {
     /// The flags of the candidacy.
     #[command(flatten)]
-    pub candidacy: CandidacyFlags,
+    pub candidacy: Candidacy,
     /// The format of the lines: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
         value_parser = one_of("an output format", &Output::NAMES))]

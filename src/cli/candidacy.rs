@@ -1,85 +1,15 @@
-//! The flags of every command that stands for a Lease.
+//! The rules that concern several flags of a candidacy.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use clap::{ArgAction, Args};
-use hustings_core::model::{InvalidVersion, Strategy, Version};
+use hustings_core::model::Version;
 
 use super::Mistakes;
 use super::timing::timing;
-use crate::base::duration;
-use crate::base::parsers::{object_name, value, whole_seconds};
-use crate::stand::candidacy::{Candidacy, KeyFile, PreferenceSource};
+use crate::base::parsers::object_name;
+use crate::stand::candidacy::Candidacy;
 
-/// The longest name of an object, in bytes.
-const LONGEST_NAME: usize = 253;
-
-/// The flags of a candidacy.
-#[derive(Args, Clone, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct CandidacyFlags {
-    /// The Lease to stand for
-    #[arg(long, value_name = "NAME", value_parser = value(object_name))]
-    pub lease: String,
-    /// The identity under which to hold the Lease; by default the name of the pod (POD_NAME), otherwise of the host
-    #[arg(long, value_name = "NAME", value_parser = value(holder_name))]
-    pub identity: Option<String>,
-    /// The version of the component, such as 1.31.4; required unless --direct is given
-    #[arg(long, value_name = "VERSION", value_parser = value(VersionText::read))]
-    pub binary_version: Option<VersionText>,
-    /// The version that the component behaves as; by default the binary version
-    #[arg(long, value_name = "VERSION", value_parser = value(VersionText::read))]
-    pub emulation_version: Option<VersionText>,
-    /// The strategy of the election: OldestEmulationVersion, hustings.io/NewestEmulationVersion, or domain/Name of a
-    /// third party's strategy
-    #[arg(long, value_name = "NAME", value_parser = value(strategy))]
-    pub strategy: Option<String>,
-    /// The priority of a new candidate, 0 or more; the highest leads
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(priority))]
-    pub priority: Option<i32>,
-    /// Stand without a controller: the first replica that finds the Lease free claims it
-    #[arg(long)]
-    pub direct: bool,
-    /// With --direct, the preference of this replica, any integer; it asks a live holder with a lower one to hand over
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(key))]
-    pub key: Option<i64>,
-    /// With --direct, a file that contains the preference of this replica as one whole number; a change takes effect
-    /// within seconds
-    #[arg(long, value_name = "PATH")]
-    pub key_file: Option<PathBuf>,
-    /// Elect together with the other candidates while no controller runs; no effect with --direct
-    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
-    pub fallback: bool,
-    /// Take part in an election; if false, this process leads from its start and sends no request, so it must be the
-    /// only one
-    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
-    pub leader_elect: bool,
-    /// Let the Lease expire when this process stops, instead of releasing it, so that the end of a time range stays
-    /// true
-    #[arg(long)]
-    pub keep_on_stop: bool,
-    /// How long the Lease lasts without a renewal
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = value(whole_seconds))]
-    pub lease_duration: u32,
-    /// How long the holder tries to renew before it stops leading
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = value(duration::parse))]
-    pub renew_deadline: Duration,
-    /// How often the holder renews the Lease
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = value(duration::parse))]
-    pub retry_period: Duration,
-}
-
-/// A version: the text that the user wrote, which the candidate contains, and the parsed version for comparisons.
-#[derive(Clone, Debug)]
-pub struct VersionText {
-    text: String,
-    version: Version,
-}
-
-impl CandidacyFlags {
-    /// The configuration; `None` after a mistake.
-    pub fn read(self, mistakes: &mut Mistakes) -> Option<Candidacy> {
+impl Candidacy {
+    /// The configuration with its timing; `None` after a mistake.
+    pub(super) fn read(self, mistakes: &mut Mistakes) -> Option<Self> {
         if self.direct {
             self.check_direct(mistakes);
         } else {
@@ -88,25 +18,8 @@ impl CandidacyFlags {
         if self.key.is_some() && self.key_file.is_some() {
             mistakes.add("--key-file", "cannot be used with --key: remove one of the two flags");
         }
-        let timing = timing("", self.lease_duration, self.renew_deadline, self.retry_period, mistakes);
-        Some(Candidacy {
-            lease: self.lease,
-            identity: self.identity,
-            binary_version: self.binary_version.map(|version| version.text),
-            emulation_version: self.emulation_version.map(|version| version.text),
-            strategy: self.strategy,
-            priority: self.priority,
-            direct: self.direct,
-            key: match (self.key, self.key_file) {
-                (Some(key), _) => PreferenceSource::Number(key),
-                (None, Some(path)) => PreferenceSource::File(KeyFile::new(path)),
-                (None, None) => PreferenceSource::None,
-            },
-            fallback: self.fallback,
-            leader_elect: self.leader_elect,
-            keep_on_stop: self.keep_on_stop,
-            timing: timing?,
-        })
+        let timing = timing("", self.lease_duration, self.renew_deadline, self.retry_period, mistakes)?;
+        Some(Self { timing, ..self })
     }
 
     /// Rejects the flags that describe a candidate, since a replica with `--direct` has none.
@@ -132,11 +45,11 @@ impl CandidacyFlags {
         if self.binary_version.is_none() && (self.leader_elect || is_described) {
             mistakes.add("--binary-version", "is required unless --direct is given");
         }
-        if let (Some(binary), Some(emulation)) = (&self.binary_version, &self.emulation_version)
-            && emulation.version > binary.version
+        let version = |text: &Option<String>| text.as_ref()?.parse::<Version>().ok();
+        if let (Some(binary), Some(emulation)) = (version(&self.binary_version), version(&self.emulation_version))
+            && emulation > binary
         {
-            let (emulation, binary) = (&emulation.version, &binary.version);
-            let note = binary.note_on_pre_release(emulation);
+            let note = binary.note_on_pre_release(&emulation);
             let remedy = note.unwrap_or_else(|| format!("use {binary} or lower"));
             mistakes.add(
                 "--emulation-version",
@@ -156,48 +69,10 @@ impl CandidacyFlags {
     }
 }
 
-impl VersionText {
-    fn read(text: &str) -> Result<Self, String> {
-        let version = text.parse().map_err(|invalid: InvalidVersion| invalid.to_string())?;
-        Ok(Self { text: text.to_owned(), version })
-    }
-}
-
-/// Parses an identity as it may appear in a Lease. It must be printable, since terminals and tables show it. The name
-/// of a candidate has stricter rules.
-fn holder_name(text: &str) -> Result<String, String> {
-    match text {
-        "" => Err("is empty: use the name of the pod, for example".to_owned()),
-        _ if text.chars().any(char::is_control) => {
-            Err(format!("{text:?} contains a control character: use printable characters"))
-        }
-        _ if text.len() > LONGEST_NAME => {
-            Err(format!("{text:?} is longer than {LONGEST_NAME} bytes: use a shorter name"))
-        }
-        _ => Ok(text.to_owned()),
-    }
-}
-
-fn strategy(text: &str) -> Result<String, String> {
-    match Strategy::read(Some(text)) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err(format!("{text:?} is not a strategy: use OldestEmulationVersion or domain/Name")),
-    }
-}
-
-fn priority(text: &str) -> Result<i32, String> {
-    text.parse()
-        .ok()
-        .filter(|priority| *priority >= 0)
-        .ok_or_else(|| format!("{text:?} is not a whole number from 0 to {}", i32::MAX))
-}
-
-fn key(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a whole number: use one such as 10 or -3"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::cli::Task;
     use crate::cli::testing::configuration;
@@ -214,7 +89,7 @@ mod tests {
         let plain = read(&["--binary-version=1.2"]).unwrap();
         assert!(plain.leader_elect && plain.fallback && !plain.direct && !plain.keep_on_stop, "{plain:?}");
         assert_eq!((plain.timing, plain.priority), (hustings_client::Timing::default(), None));
-        assert!(matches!(plain.key, PreferenceSource::None));
+        assert!(plain.key.is_none() && plain.key_file.is_none());
         let all = read(&[
             "--identity=a",
             "--binary-version=v1.2.3",
@@ -234,8 +109,8 @@ mod tests {
         assert_eq!((all.priority, all.fallback, all.keep_on_stop), (Some(0), false, true));
         let durations = [all.timing.lease_duration(), all.timing.renew_deadline(), all.timing.retry_period()];
         assert_eq!(durations, [30, 20, 3].map(Duration::from_secs));
-        assert!(matches!(read(&["--direct", "--key", "-3"]).unwrap().key, PreferenceSource::Number(-3)));
-        assert!(matches!(read(&["--direct", "--key-file=/key"]).unwrap().key, PreferenceSource::File(_)));
+        assert!(read(&["--direct", "--key", "-3"]).unwrap().key == Some(-3));
+        assert!(read(&["--direct", "--key-file=/key"]).unwrap().key_file.is_some());
     }
 
     #[test]

@@ -8,12 +8,13 @@ use clap::Args;
 use hustings_core::elector::{Durations, Timing};
 use rustix::process::Signal;
 
+use super::Mistakes;
 use super::timing::valid;
-use super::{CandidacyFlags, Mistakes};
 use crate::base::duration;
 use crate::base::parsers::{one_of, value};
 use crate::serve::http::ListenAddress;
 use crate::serve::logging::ProcessLog;
+use crate::stand::candidacy::Candidacy;
 use crate::stand::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
 use crate::stand::run::restart::Restart;
 use crate::stand::run::signals::{StopSignals, stop_signal};
@@ -36,7 +37,7 @@ Exit codes:
 pub struct RunFlags {
     /// The flags of the candidacy.
     #[command(flatten)]
-    pub candidacy: CandidacyFlags,
+    pub candidacy: Candidacy,
     /// The signals that stop the wrapper as TERM and INT do, by name or number, separated by commas; give the STOPSIGNAL
     /// of the image, such as QUIT or RTMIN+3
     #[arg(long, value_name = "SIGNALS", default_value = "", hide_default_value = true,

@@ -7,11 +7,12 @@ use clap::Args;
 use hustings_client::FailOpen;
 use hustings_client::api::names::is_static_pod_uid;
 
-use super::{CandidacyFlags, Mistakes};
+use super::Mistakes;
 use crate::base::duration;
 use crate::base::environment::variable;
 use crate::base::parsers::{at_most, value};
 use crate::serve::http::ListenAddress;
+use crate::stand::candidacy::Candidacy;
 use crate::stand::sidecar::{Config, OwnPod, PodLabel, StandsWhen};
 
 /// The longest `--handover-delay`. Together with the other steps at the end of a term, it is shorter than the stop
@@ -31,7 +32,7 @@ Exit codes:
 pub struct SidecarFlags {
     /// The flags of the candidacy.
     #[command(flatten)]
-    pub candidacy: CandidacyFlags,
+    pub candidacy: Candidacy,
     /// Where to serve the program's requests: `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4040", value_parser = value(ListenAddress::read))]
     pub listen: ListenAddress,

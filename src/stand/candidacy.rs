@@ -1,6 +1,7 @@
 //! The common part of all commands that stand for a Lease: the configuration, the cluster and the elector.
 
-mod preference;
+mod flags;
+mod key_file;
 pub(crate) mod range;
 pub(crate) mod snapshot;
 pub(crate) mod succession;
@@ -8,44 +9,15 @@ pub(crate) mod succession;
 use std::sync::Arc;
 
 use hustings_client::testing::MemoryStore;
-use hustings_client::{Elector, ElectorBuilder, Heartbeat, Storage, Timing};
+use hustings_client::{Elector, ElectorBuilder, Heartbeat, Key, Storage};
 use tokio_util::sync::CancellationToken;
 
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
 
-pub use preference::{KeyFile, PreferenceSource};
-
-/// The configuration of a replica that stands for a Lease.
-#[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct Candidacy {
-    /// The Lease.
-    pub lease: String,
-    /// The identity; `None` for the name of the pod, or else of the host.
-    pub identity: Option<String>,
-    /// The version of the component.
-    pub binary_version: Option<String>,
-    /// The version that the component behaves as; `None` for the binary version.
-    pub emulation_version: Option<String>,
-    /// The strategy that the candidate asks for.
-    pub strategy: Option<String>,
-    /// The priority with which the candidate is created.
-    pub priority: Option<i32>,
-    /// Whether to stand without a controller.
-    pub direct: bool,
-    /// The preference of this replica, with `direct`.
-    pub key: PreferenceSource,
-    /// Whether the candidates elect among themselves while no controller does.
-    pub fallback: bool,
-    /// Whether there is an election; without one, this replica leads from its start.
-    pub leader_elect: bool,
-    /// Whether a stop lets the Lease expire instead of releasing it.
-    pub keep_on_stop: bool,
-    /// The durations of a term.
-    pub timing: Timing,
-}
+pub use flags::Candidacy;
+pub use key_file::KeyFile;
 
 /// The connection of a candidacy.
 #[derive(Clone)]
@@ -76,7 +48,7 @@ impl Candidacy {
         stop: &CancellationToken,
     ) -> anyhow::Result<Connection> {
         // A later elector of this process must not fail because of the file.
-        self.key.key()?;
+        self.key()?;
         if self.leader_elect {
             return Ok(Connection::Cluster(Box::new(Cluster::connect_until(access, command, Some(stop)).await?)));
         }
@@ -108,7 +80,7 @@ impl Candidacy {
                 Elector::coordinated(storage, namespace, &self.lease, version).fallback(self.fallback)
             }
             // Without an election the replica needs no version.
-            _ => Elector::direct(storage, namespace, &self.lease).key(self.key.key()?),
+            _ => Elector::direct(storage, namespace, &self.lease).key(self.key()?),
         };
         builder = builder.enabled(self.leader_elect).timing(self.timing).heartbeat(heartbeat).shutdown(shutdown);
         if self.keep_on_stop {
@@ -119,6 +91,15 @@ impl Candidacy {
         builder = self.emulation_version.iter().fold(builder, ElectorBuilder::emulation_version);
         builder = self.strategy.iter().fold(builder, ElectorBuilder::strategy);
         Ok(self.priority.into_iter().fold(builder, ElectorBuilder::priority))
+    }
+
+    /// The preference of this replica, with `direct`.
+    fn key(&self) -> Result<Key, Hinted> {
+        match (&self.key_file, self.key) {
+            (Some(file), _) => file.key(),
+            (None, Some(key)) => Ok(Key::from(key)),
+            (None, None) => Ok(Key::default()),
+        }
     }
 }
 
@@ -157,28 +138,19 @@ impl Connection {
 mod tests {
     use std::time::Duration;
 
-    use hustings_client::Campaign;
+    use clap::{Args as _, Command, FromArgMatches as _};
+    use hustings_client::{Campaign, Timing};
     use hustings_core::elector::Durations;
     use serde_json::json;
 
     use super::*;
     use crate::base::cluster::testing::{cluster, failure};
 
-    fn candidacy(direct: bool, fallback: bool, leader_elect: bool) -> Candidacy {
-        Candidacy {
-            lease: "l".to_owned(),
-            identity: Some("a".to_owned()),
-            binary_version: Some("1.2".to_owned()),
-            emulation_version: None,
-            strategy: None,
-            priority: None,
-            direct,
-            key: PreferenceSource::None,
-            fallback,
-            leader_elect,
-            keep_on_stop: false,
-            timing: Timing::default(),
-        }
+    /// A candidacy of these flags, without the checks of the command line.
+    fn candidacy(flags: &[&str]) -> Candidacy {
+        let line = ["hustings", "--lease=l", "--identity=a", "--binary-version=1.2"].iter().chain(flags);
+        let matches = Candidacy::augment_args(Command::new("hustings")).try_get_matches_from(line).unwrap();
+        Candidacy::from_arg_matches(&matches).unwrap()
     }
 
     fn start(candidacy: &Candidacy, connection: &Connection) -> Campaign {
@@ -190,14 +162,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_crd_is_an_error_only_for_a_candidate_that_may_not_fall_back() {
-        for (direct, fallback, is_error) in [(false, false, true), (false, true, false), (true, false, false)] {
+        for (flags, is_error) in [
+            (&["--fallback=false"][..], true),
+            (&["--fallback=true"], false),
+            (&["--direct", "--fallback=false"], false),
+        ] {
             let groups = json!({ "kind": "APIGroupList", "groups": [{ "name": "apps", "versions": [] }] });
             let (cluster, _) = cluster(move |request| {
                 Some(if request.path == "/apis" { (200, groups.clone()) } else { failure(404) })
             });
             let connection = Connection::Cluster(Box::new(cluster));
-            let checked = candidacy(direct, fallback, true).check(&connection).await;
-            assert_eq!(checked.is_err(), is_error, "direct: {direct}, fallback: {fallback}");
+            let checked = candidacy(flags).check(&connection).await;
+            assert_eq!(checked.is_err(), is_error, "{flags:?}");
         }
     }
 
@@ -206,12 +182,10 @@ mod tests {
         let hour = Duration::from_hours(1);
         for fallback in [true, false] {
             let store = MemoryStore::new();
-            let described = Candidacy {
-                emulation_version: Some("1.1".to_owned()),
-                strategy: Some("OldestEmulationVersion".to_owned()),
-                priority: Some(3),
-                ..candidacy(false, fallback, true)
-            };
+            let fallback_flag = format!("--fallback={fallback}");
+            let flags =
+                ["--emulation-version=1.1", "--strategy=OldestEmulationVersion", "--priority=3", &fallback_flag];
+            let described = candidacy(&flags);
             let campaign = start(&described, &Connection::Memory(store.clone()));
             // No controller runs.
             let leads = tokio::time::timeout(hour, campaign.leadership().wait_until_leader()).await;
@@ -225,23 +199,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_direct_replica_has_its_identity_and_key_and_no_candidate() {
         let store = MemoryStore::new();
-        let described = Candidacy {
-            identity: Some("b".to_owned()),
-            key: PreferenceSource::Number(7),
-            ..candidacy(true, true, true)
-        };
+        let described = candidacy(&["--direct", "--key=7"]);
         let campaign = start(&described, &Connection::Memory(store.clone()));
         campaign.leadership().wait_until_leader().await.unwrap();
         let lease = store.lease("n", "l").unwrap();
-        assert_eq!((lease.holder.as_deref(), lease.key), (Some("b"), Some(7)));
-        assert_eq!(store.candidate("n", "b"), None);
+        assert_eq!((lease.holder.as_deref(), lease.key), (Some("a"), Some(7)));
+        assert_eq!(store.candidate("n", "a"), None);
     }
 
     #[tokio::test]
     async fn the_timing_of_the_flags_is_that_of_the_elector() {
         let durations =
             Durations { lease_duration_seconds: 60, renew_deadline: Duration::from_secs(50), ..Durations::default() };
-        let slow = Candidacy { timing: Timing::new(durations).unwrap(), ..candidacy(true, true, true) };
+        let slow = Candidacy { timing: Timing::new(durations).unwrap(), ..candidacy(&["--direct"]) };
         let connection = Connection::NotNeeded { namespace: "n".to_owned() };
         let campaign = start(&slow, &connection);
         campaign.leadership().wait_until_leader().await.unwrap();
@@ -253,7 +223,7 @@ mod tests {
     async fn without_an_election_the_lease_is_named_by_the_flags_and_needs_no_cluster() {
         for (namespace, expected) in [(Some("shop"), "shop/l"), (None, "default/l")] {
             let access = Access { namespace: namespace.map(str::to_owned), ..Access::default() };
-            let candidacy = candidacy(true, true, false);
+            let candidacy = candidacy(&["--direct", "--leader-elect=false"]);
             let connection = candidacy.connect(&access, "campaign", &CancellationToken::new()).await.unwrap();
             assert_eq!(start(&candidacy, &connection).leadership().lease(), expected);
         }

@@ -1,4 +1,4 @@
-//! The preference of a replica in direct mode: a number, or a file that contains one.
+//! A file with the preference of a replica in direct mode.
 //!
 //! A thread reads the file once a second. It follows a file that is replaced, as the kubelet does with a ConfigMap or a
 //! downward API volume, and one on a file system that reports no changes. Content that is not a number changes nothing:
@@ -23,18 +23,6 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The longest content, in bytes. The longest number has 20 characters.
 const LONGEST_CONTENT: u64 = 64;
 
-/// The preference of a replica in direct mode.
-#[derive(Clone, Debug, Default)]
-pub enum PreferenceSource {
-    /// None.
-    #[default]
-    None,
-    /// A number.
-    Number(i64),
-    /// The number in a file.
-    File(KeyFile),
-}
-
 /// A file that contains a key. Clones follow the file together.
 #[derive(Clone, Debug)]
 pub struct KeyFile {
@@ -49,28 +37,18 @@ struct Follower {
     problem: Option<String>,
 }
 
-impl PreferenceSource {
-    /// Returns the key for an elector. Begins to follow the file at the first call.
-    ///
-    /// # Errors
-    /// Fails if the file is missing or contains anything but a number. An empty file means that the key is not known
-    /// yet. Once this has succeeded, it never fails.
-    pub(crate) fn key(&self) -> Result<Key, Hinted> {
-        match self {
-            Self::None => Ok(Key::default()),
-            Self::Number(key) => Ok(Key::from(*key)),
-            Self::File(file) => file.key(),
-        }
-    }
-}
-
 impl KeyFile {
     /// A file that is not read yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path, followed: Arc::default() }
     }
 
-    fn key(&self) -> Result<Key, Hinted> {
+    /// Returns the key for an elector. Begins to follow the file at the first call.
+    ///
+    /// # Errors
+    /// Fails if the file is missing or contains anything but a number. An empty file means that the key is not known
+    /// yet. Once this has succeeded, it never fails.
+    pub(super) fn key(&self) -> Result<Key, Hinted> {
         if let Some(key) = self.followed.get() {
             return Ok(key.clone().into());
         }
@@ -217,9 +195,8 @@ mod tests {
         };
         publish("..1", "1\n");
         symlink("..data/key", &path).unwrap();
-        let preference = PreferenceSource::File(KeyFile::new(path));
-        preference.key().unwrap();
-        let PreferenceSource::File(file) = &preference else { unreachable!() };
+        let file = KeyFile::new(path);
+        file.key().unwrap();
         let mut key = file.followed.get().unwrap().clone();
         assert_eq!(*key.borrow_and_update(), Some(1));
         publish("..2", "2\n");
@@ -227,7 +204,7 @@ mod tests {
         assert_eq!(*key.borrow_and_update(), Some(2));
         // A further elector of the process does not depend on the file.
         publish("..3", "three\n");
-        preference.key().unwrap();
+        file.key().unwrap();
     }
 
     #[test]
@@ -235,10 +212,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         fs::write(&path, "high").unwrap();
-        let error = PreferenceSource::File(KeyFile::new(path.clone())).key().unwrap_err();
+        let error = KeyFile::new(path.clone()).key().unwrap_err();
         let expected = r#"(--key-file): it contains "high", which is not a whole number"#;
         assert!(error.to_string().ends_with(expected), "{error}");
         fs::write(&path, "\n").unwrap();
-        PreferenceSource::File(KeyFile::new(path)).key().unwrap();
+        KeyFile::new(path).key().unwrap();
     }
 }
