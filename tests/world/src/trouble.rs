@@ -75,6 +75,8 @@ struct State {
     profile: Profile,
     /// How many of the next requests a proxy answers in the server's place.
     forged_next: u32,
+    /// How it answers them: one proxy answers all requests alike.
+    forgery: Option<Forgery>,
     /// How many of the next writes are delivered twice.
     repeated_next: u32,
 }
@@ -115,7 +117,8 @@ impl Dial {
 
     /// Makes a proxy answer the next `requests` requests in the server's place.
     pub fn forge_next(&self, requests: u32) {
-        self.state().forged_next = requests;
+        let mut state = self.state();
+        (state.forged_next, state.forgery) = (requests, None);
     }
 
     /// Makes the next `writes` writes arrive twice.
@@ -127,8 +130,10 @@ impl Dial {
         self.state().profile
     }
 
-    fn forges(&self) -> bool {
-        count_down(&mut self.state().forged_next)
+    /// How a proxy answers this request, if it does; `choose` decides that for its first request.
+    fn forgery(&self, choose: impl FnOnce() -> Forgery) -> Option<Forgery> {
+        let mut state = self.state();
+        count_down(&mut state.forged_next).then(|| *state.forgery.get_or_insert_with(choose))
     }
 
     fn repeats(&self) -> bool {
@@ -172,8 +177,12 @@ impl Fates for Trouble {
     fn of_request(&mut self, method: &Method, path: &str, _: bool) -> Fate {
         let profile = self.dial.profile();
         let mut fate = Fate::good(self.delay(profile.slow), self.delay(profile.slow));
-        if self.dial.forges() || self.happens(profile.forged) {
-            let forgery = *Forgery::ALL.choose(&mut self.rng).unwrap_or(&Forgery::Page);
+        let any = |rng: &mut StdRng| *Forgery::ALL.choose(rng).unwrap_or(&Forgery::Page);
+        let mut forgery = self.dial.forgery(|| any(&mut self.rng));
+        if forgery.is_none() && self.happens(profile.forged) {
+            forgery = Some(any(&mut self.rng));
+        }
+        if let Some(forgery) = forgery {
             let is_executed = forgery.is_success() && self.rng.random_bool(0.5);
             self.tally.count(match forgery.is_success() {
                 false => FORGED,
