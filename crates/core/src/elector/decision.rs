@@ -4,7 +4,8 @@ use super::{AttemptId, Note, Timer};
 use crate::model::{Moment, Request, WireTime};
 
 /// An output of the elector. The caller may send a request at once, later or never. It must give up a request without
-/// an answer at the request timeout, counted from the decision. It reports the result as an [`Observation`].
+/// an answer at the request timeout, counted from the decision. It reports the result as an
+/// [`Observation`](super::Observation).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Send this request to the store.
@@ -59,6 +60,6 @@ pub struct Decision {
     pub timer: Option<Timer>,
     /// Notes for the log or for events.
     pub notes: Vec<Note>,
-    /// After [`Observation::Stop`]: nothing is left to do.
+    /// After [`Observation::Stop`](super::Observation::Stop): nothing is left to do.
     pub finished: bool,
 }
