@@ -188,7 +188,8 @@ fn lab(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Lab {
             if is_alive && lease.stage(None) == LeaseStage::InTerm {
                 bare.mark = lease.session.clone();
                 bare.lease_seconds = lease.duration_seconds;
-                bare.renews_every = usual_interval(lease.declared_seconds());
+                // A Lease may declare no duration.
+                bare.renews_every = usual_interval(lease.declared_seconds().max(1));
                 // An overdue renewal comes right after the first decision.
                 bare.renewed_at =
                     changed_at.max(lab.now_micros.saturating_sub(micros(bare.renews_every)).saturating_add(1));

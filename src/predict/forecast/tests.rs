@@ -50,6 +50,14 @@ fn a_transfer_names_the_candidate_that_the_controller_would_prefer() {
 }
 
 #[test]
+fn a_holder_that_declares_no_duration_does_not_renew_for_ever() {
+    let session = SessionMark::read(Some("s/1/0"));
+    let lease = LeaseRecord { duration_seconds: 0, session, acts: LeaseActs::default(), ..held("") };
+    let predicted = objects_forecast(&lease, &[], HolderForecast::Lives);
+    assert_eq!((predicted.named, predicted.named_after), (None, HORIZON));
+}
+
+#[test]
 fn a_transfer_that_the_controller_would_refuse_has_a_reason() {
     for (to, expected) in [
         ("worse", "The holder has an older emulation version."),
