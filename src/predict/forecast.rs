@@ -13,7 +13,7 @@ use hustings_core::model::{
     CandidateKey, CandidatePatch, CandidateRecord, CandidateState, LeaseRecord, LeaseStage, Moment, Now, PodRecord,
     Purpose, Reply, Request, Set, WireTime, reliance,
 };
-use hustings_lab::{Bare, Controller, Entry, Lab, News, micros};
+use hustings_lab::{Bare, Controller, Entry, Lab, News, Term, micros};
 
 use super::simulation::between;
 
@@ -180,19 +180,20 @@ fn lab(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Lab {
     }
     for key in keys {
         let record = lab.server.store.candidate(key.clone());
-        let mut bare = Bare::new(key.clone(), "", changed_at);
-        (bare.takes_up, bare.hands_over) = (false, false);
+        let mut bare = Bare::new(key.clone());
         bare.answered = record.and_then(|record| record.ping_time);
         bare.answers = record.is_none_or(|record| record.status.state != Some(CandidateState::Unresponsive));
         if let Some(lease) = lease.filter(|_| *key.name == *held_by) {
             if is_alive && lease.stage(None) == LeaseStage::InTerm {
-                bare.mark = lease.session.clone();
-                bare.lease_seconds = lease.duration_seconds;
                 // A Lease may declare no duration.
-                bare.renews_every = usual_interval(lease.declared_seconds().max(1));
-                // An overdue renewal comes right after the first decision.
-                bare.renewed_at =
-                    changed_at.max(lab.now_micros.saturating_sub(micros(bare.renews_every)).saturating_add(1));
+                let renews_every = usual_interval(lease.declared_seconds().max(1));
+                bare.term = Some(Term {
+                    mark: lease.session.clone(),
+                    lease_seconds: lease.duration_seconds,
+                    renews_every,
+                    // An overdue renewal comes right after the first decision.
+                    renewed_at: changed_at.max(lab.now_micros.saturating_sub(micros(renews_every)).saturating_add(1)),
+                });
             }
             bare.answers &= is_alive;
             let name = record.and_then(|record| record.pod.as_ref()).map_or(held_by, |pod| &pod.name);

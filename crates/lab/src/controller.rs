@@ -136,18 +136,11 @@ impl Lab {
     /// Reads the Pod or the Node of a silent holder.
     fn read_evidence(&mut self, index: usize, action: &Action) {
         let fate = self.draw_fate(Who::Controller(index));
-        let (observation, news) = match action {
-            Action::ReadPod { pod } => {
-                let record = self.server.pods.get(&**pod).cloned();
-                (Observation::Pod { record: record.clone() }, News::Pod(pod.to_string(), record.map(Box::new)))
-            }
-            Action::ReadNode { node } => {
-                let record = self.server.nodes.get(&**node).cloned();
-                (Observation::Node { record: record.clone() }, News::Node(node.to_string(), record))
-            }
+        let observation = match action {
+            Action::ReadPod { pod } => Observation::Pod { record: self.server.pods.get(&**pod).cloned() },
+            Action::ReadNode { node } => Observation::Node { record: self.server.nodes.get(&**node).cloned() },
             _ => return,
         };
-        self.note_request(Who::Controller(index), || news);
         let at = self.now_micros + micros(fate.there) + micros(fate.back);
         self.push(at, Event::Inform(index, observation));
     }

@@ -15,7 +15,7 @@ mod process;
 mod replica;
 mod server;
 
-pub use bare::{Bare, released};
+pub use bare::{Bare, Term};
 pub use checks::Checks;
 pub use controller::Controller;
 pub use lab::{LEASE, Lab, candidate, config, coordinated};

@@ -2,7 +2,7 @@
 
 use hustings_core::election::Event as Report;
 use hustings_core::elector::{Leading, Note};
-use hustings_core::model::{LeaseRecord, NodeRecord, PodRecord, Reply, Request};
+use hustings_core::model::{LeaseRecord, Reply, Request};
 
 use crate::lab::Lab;
 use crate::process::Fate;
@@ -54,10 +54,6 @@ pub enum News {
     Lost(Request),
     /// A proxy answers 404 to a request.
     Forged404(Request),
-    /// A controller reads the Pod of this name.
-    Pod(String, Option<Box<PodRecord>>),
-    /// A controller reads the Node of this name.
-    Node(String, Option<NodeRecord>),
     /// The server has executed a request.
     Answered {
         /// The request.

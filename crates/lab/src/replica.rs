@@ -133,11 +133,11 @@ impl Lab {
         let replica = &self.replicas[index];
         if !fate.executed {
             self.note_request(who, || News::Lost(request.clone()));
-            return self.reply((index, attempt, request), Reply::Unknown, fate);
+            return self.reply(index, attempt, request, Reply::Unknown, fate);
         }
         if replica.gets_404 && is_write_of_existing(request) {
             self.note_request(who, || News::Forged404(request.clone()));
-            return self.reply((index, attempt, request), Reply::Missing, fate);
+            return self.reply(index, attempt, request, Reply::Missing, fate);
         }
         let is_refused = replica.may_not_ask
             && matches!(request, Request::WriteLease { write, .. } if write.purpose == Purpose::Prefer);
@@ -150,11 +150,11 @@ impl Lab {
         };
         self.note_request(who, || News::answered(request, &reply, fate));
         let answer = if fate.answer_lost { Reply::Unknown } else { reply.clone() };
-        self.reply((index, attempt, request), answer, fate);
+        self.reply(index, attempt, request, answer, fate);
         self.show_effect(request, &reply);
     }
 
-    fn reply(&mut self, (index, attempt, request): (usize, AttemptId, &Request), reply: Reply, fate: Fate) {
+    fn reply(&mut self, index: usize, attempt: AttemptId, request: &Request, reply: Reply, fate: Fate) {
         let observation = Observation::of_reply(attempt, request, reply);
         self.push(self.now_micros + micros(fate.back), Event::Observe(index, observation));
     }

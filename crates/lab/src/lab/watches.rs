@@ -41,7 +41,6 @@ impl Lab {
         }
         for index in 0..self.bare.len() {
             if candidate == self.bare[index].candidate {
-                self.bare[index].stands = self.server.store.candidate(candidate.clone()).is_some();
                 self.nudge(Who::Bare(index));
             }
         }

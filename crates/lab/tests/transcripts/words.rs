@@ -26,8 +26,6 @@ pub(super) fn line(lab: &mut Lab, entry: &Entry, shows_routine: bool) -> Option<
         News::DropsWork => format!("{label} drops its work"),
         News::Sent(request) => format!("{label} sends {}", describe_request(*who, request)),
         News::Lost(request) => format!("{label}'s {} is lost", describe_request(*who, request)),
-        News::Pod(name, _) => format!("{label} read Pod {name}"),
-        News::Node(name, _) => format!("{label} read Node {name}"),
         News::Forged404(request) => format!("{label} {}: a proxy answers 404", describe_request(*who, request)),
         News::Answered { request, reply, is_lost, .. } => {
             if !shows_routine && !is_lost && is_routine(*who, request, reply) {
