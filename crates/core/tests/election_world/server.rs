@@ -115,7 +115,8 @@ impl World {
                     patched.push(format!("{candidate} {}", status.state.map_or("-", |state| state.as_str())));
                     self.request(&request);
                 }
-                Request::DeleteCandidate { candidate, .. } => {
+                Request::DeleteCandidate { candidate, resource_version, .. } => {
+                    assert!(resource_version.is_some(), "{candidate} is deleted only as it was seen");
                     if self.request(&request) {
                         self.say(&format!("delete {candidate}"));
                     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::elector::{Action, Config, Timing};
-use crate::model::{CandidatePatch, CandidateState, Request};
+use crate::model::{CandidateKey, CandidatePatch, CandidateState, Pod, Request};
 
 const SECOND: i64 = 1_000_000;
 
@@ -317,4 +317,31 @@ fn a_candidate_that_is_deleted_under_an_unanswered_read_is_created_again() {
     candidate.observe_missing(at(4), Source::Watch);
     candidate.pass_time(at(8).moment);
     assert!(matches!(next(&mut candidate, 8), Some((Request::CreateCandidate { .. }, _))));
+}
+
+#[test]
+fn each_task_is_the_request_that_it_needs() {
+    let (candidate, renew_time, uid) = (CandidateKey::hustings("a"), WireTime::from_micros(3), || "u".to_owned());
+    let whole = Nomination { pod: Some(Pod { name: "p".to_owned(), uid: "v".to_owned() }), ..nomination() };
+    let renewal = |repairs| CandidateTask::Renew(Renewal { uid: uid(), renew_time, ping: None, repairs });
+    let patch = |patch| Request::patch_candidate("a", uid(), patch);
+    let delete =
+        |resource_version| Request::DeleteCandidate { candidate: candidate.clone(), uid: uid(), resource_version };
+    for names_owner in [false, true] {
+        let nomination = Box::new(Nomination { pod: whole.pod.clone().filter(|_| names_owner), ..whole.clone() });
+        let refresh = || patch(CandidatePatch::Refresh { nomination: nomination.clone(), renew_time });
+        let (ours, not_ours) = (Some(uid()), Some("w".to_owned()));
+        for (task, refreshed_uid, expected) in [
+            (CandidateTask::Create, None, Request::CreateCandidate { nomination: nomination.clone(), renew_time }),
+            (renewal(false), None, refresh()),
+            (renewal(false), not_ours, refresh()),
+            (renewal(true), ours.clone(), refresh()),
+            (renewal(false), ours, patch(CandidatePatch::Renew(renew_time))),
+            // The own candidate is deleted in any version, another one only as it was seen.
+            (CandidateTask::Delete { uid: uid() }, None, delete(None)),
+            (CandidateTask::Replace { uid: uid(), resource_version: 9 }, None, delete(Some(9))),
+        ] {
+            assert_eq!(task.request(&whole, renew_time, refreshed_uid.as_ref(), names_owner), expected, "{task:?}");
+        }
+    }
 }
