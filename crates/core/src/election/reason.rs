@@ -1,4 +1,4 @@
-//! Reasons as values. [`messages`](super::sentences) turns them into sentences.
+//! Reasons as values. [`sentences`](super::sentences) turns them into sentences.
 
 use std::sync::Arc;
 

@@ -140,11 +140,11 @@ impl Election {
         }
         let mut contenders: Vec<&mut Member> = conditions.eligible_mut(&mut self.members, incumbent).collect();
         let inquiry = Inquiry::enter(&mut self.inquiry, purpose, now, &self.config);
-        if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&member.key) == preferred.as_ref())
-            && hand_over::must_ping_again(incumbent, unchanged_since, plan, &self.config)
+        if let Some(asked) = contenders.iter_mut().find(|member| Some(&member.key) == preferred.as_ref())
+            && hand_over::must_ping_again(asked, unchanged_since, plan, &self.config)
         {
             inquiry.restart(now);
-            plan.act(incumbent.ping(plan.now, &self.config));
+            plan.act(asked.ping(plan.now, &self.config));
         }
         let outcome = inquiry.poll(contenders.into_iter(), preferred.as_ref(), plan, &self.config);
         if outcome == InquiryResult::Closed(None) {
