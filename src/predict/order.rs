@@ -51,7 +51,7 @@ fn difference(
             holder.binary_version, other.name, other.binary_version
         ),
         Criterion::CreationTime => format!(
-            "their versions and priorities are equal, and its candidate is from {}, that of {} from {}",
+            "they are equal in all that the strategy compares, and its candidate is from {}, that of {} from {}",
             holder.creation_time, other.name, other.creation_time
         ),
         Criterion::Name | Criterion::Kind => "they are equal in everything but their names".to_owned(),

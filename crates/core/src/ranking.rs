@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 
 use crate::election::{Config, Damping};
 use crate::model::{
-    CandidateKey, CandidateRecord, Inadmissible, LeaseRecord, Moment, Now, RecordedStatus, Standing, Strategy, Version,
-    WireTime,
+    CandidateKey, CandidateRecord, Hold, Inadmissible, LeaseRecord, Moment, Now, RecordedStatus, Standing, Strategy,
+    Version, WireTime,
 };
 
 /// The parsed values by which a candidate is ordered.
@@ -125,6 +125,12 @@ impl Strategy {
             }
         }
     }
+
+    /// Whether each candidate must have an emulation version: if this strategy of ours compares it.
+    pub fn needs_emulation_version(&self) -> bool {
+        let compares = |merit| matches!(merit, &Criterion::EmulationVersion | &Criterion::NewerEmulationVersion);
+        !matches!(self, Self::ThirdParty(_)) && self.merits().iter().any(compares)
+    }
 }
 
 impl<'a> Contender<'a> {
@@ -233,12 +239,23 @@ impl Rule {
     /// Checks whether a candidate may be elected by this rule.
     ///
     /// # Errors
-    /// A strategy of ours needs the emulation version of every candidate, even of one that asks for another strategy.
-    /// Returns [`Inadmissible::EmulationVersionMissing`] if it is missing.
+    /// A strategy that compares emulation versions needs that of every candidate, even of one that asks for another
+    /// strategy. Returns [`Inadmissible::EmulationVersionMissing`] if it is missing.
     pub fn admits(&self, standing: &Standing) -> Result<(), Inadmissible> {
         match (self, &standing.emulation_version) {
-            (Self::Ours(strategy), None) => Err(Inadmissible::EmulationVersionMissing(strategy.clone())),
+            (Self::Ours(strategy), None) if strategy.needs_emulation_version() => {
+                Err(Inadmissible::EmulationVersionMissing(strategy.clone()))
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Why nobody is elected by this rule, if so.
+    pub fn hold(&self) -> Option<Hold> {
+        match self {
+            Self::NoCandidates | Self::Ours(_) => None,
+            Self::ThirdParty(strategy) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
+            Self::Disagreement => Some(Hold::Disagreement),
         }
     }
 

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use hustings_core::model::Strategy;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -43,10 +44,9 @@ use super::timestamp::MicroTime;
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new(
-        "has(self.emulationVersion) || (has(self.strategy) && !(self.strategy in ['OldestEmulationVersion', \
-         'hustings.io/NewestEmulationVersion']))",
+        format!("has(self.emulationVersion) || (has(self.strategy) && !(self.strategy in ['{}']))", by_emulation("', '")),
     )
-    .message("emulationVersion is required by the strategies OldestEmulationVersion and hustings.io/NewestEmulationVersion")
+    .message(&*format!("emulationVersion is required by the strategies {}", by_emulation(" and ")))
     .reason(Reason::FieldValueRequired)
     .field_path(".emulationVersion"),
     validation = Rule::new(
@@ -125,6 +125,12 @@ pub fn crd() -> CustomResourceDefinition {
         }
     }
     crd
+}
+
+/// The strategies that need an emulation version.
+fn by_emulation(separator: &str) -> String {
+    let strategies = Strategy::OURS.iter().filter(|strategy| strategy.needs_emulation_version());
+    strategies.map(Strategy::as_str).collect::<Vec<_>>().join(separator)
 }
 
 /// Joins the lines of each paragraph of the descriptions. `kubectl explain` wraps long lines, but keeps existing line

@@ -108,7 +108,7 @@ impl Election {
 pub(super) fn report_exclusion(member: &mut Member, plan: &mut Plan) {
     let wall = plan.now.wall;
     let acts = &member.record.acts;
-    let now = acts.exclude.clone().filter(|exclude| exclude.valid().is_none_or(|exclusion| wall < exclusion.until));
+    let now = acts.standing_exclusion(wall).cloned();
     let former = &member.reported.exclusion;
     let exclusion = |exclude: &Option<Annotation<Exclusion>>| exclude.as_ref().and_then(Annotation::valid).cloned();
     let candidate = || (member.key.clone(), Arc::clone(&member.uid));

@@ -306,12 +306,7 @@ pub(super) fn rule_and_hold<'m>(
 ) -> (Rule, Option<Hold>) {
     let rule =
         Rule::of(deciding(members).map(|declared| (&declared.standing.binary_version, &declared.standing.strategy)));
-    let hold = match (lease.and_then(|lease| lease.pause(wall)), &rule) {
-        (Some(pause), _) => Some(pause),
-        (_, Rule::NoCandidates | Rule::Ours(_)) => None,
-        (_, Rule::ThirdParty(strategy)) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
-        (_, Rule::Disagreement) => Some(Hold::Disagreement),
-    };
+    let hold = lease.and_then(|lease| lease.pause(wall)).or_else(|| rule.hold());
     (rule, hold)
 }
 

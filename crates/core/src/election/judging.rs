@@ -7,7 +7,7 @@ use super::observing::UnheldPeriod;
 use super::plan::Plan;
 use super::{CandidateVerdict, Config, Election, Ineligible, LeaseVerdict, Reason, Timer};
 use crate::model::{
-    CandidateKey, CandidateKind, CandidateState, Cause, Ending, LeaseRecord, LeaseStage, Observed, Presence,
+    CandidateKey, CandidateKind, CandidateState, Cause, Ending, LeaseRecord, LeaseStage, Moment, Observed, Presence,
     SessionMark, Unheld,
 };
 
@@ -59,34 +59,31 @@ impl Election {
         }
     }
 
-    /// How the last term ended; `None` if it is only known that the Lease expired or was given up.
-    pub(super) fn known_end(&self) -> Option<Ending> {
-        let record = self.lease.view.record()?;
+    /// How the last grant or term of a Lease without a live holder ended, if it had any.
+    pub(super) fn last_end(&self, observed: &Observed, now: Moment) -> Ending {
+        let record = observed.record();
         if record.holder.is_some() {
-            return self.evidence().map(|(evidence, _)| Ending::ProvenDead(evidence));
+            let lapse = record.lapse(kind_of(record, &self.members));
+            return self.evidence().map_or(lapse, |(evidence, _)| Ending::ProvenDead(evidence));
         }
-        let ending = self.lease.view.history().newest(record.transitions)?.ending;
-        matches!(ending, Ending::Released(cause) if cause.is_end_of_work()).then_some(ending)
+        // Otherwise client-go has emptied the Lease in the term of another holder.
+        if !observed.is_given_up(now) {
+            return Ending::Expired;
+        }
+        let recorded = self.lease.view.history().newest(record.transitions).map(|term| term.ending);
+        recorded.filter(|ending| matches!(ending, Ending::Released(_))).unwrap_or(Ending::Released(Cause::Unknown))
     }
 
     fn present_verdict(&self, observed: &Observed, conditions: &Conditions) -> LeaseVerdict {
         let record = observed.record();
+        let end = || Unheld::Ended(self.last_end(observed, conditions.now));
+        let ended = |had_holder| if had_holder { end() } else { Unheld::New };
         if observed.is_expired(conditions.now) {
-            let cause = match (&record.holder, self.stage() == Some(LeaseStage::Granted), self.evidence()) {
-                (Some(_), true, _) => Unheld::Ended(Ending::NotTakenUp),
-                (Some(_), false, Some((evidence, _))) => Unheld::Ended(Ending::ProvenDead(evidence)),
-                (Some(_), false, None) => Unheld::Ended(Ending::Expired),
-                (None, ..) if record.session.stamp().is_some() => Unheld::Ended(Ending::Expired),
-                (None, ..) => Unheld::New,
-            };
-            return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
+            let had_holder = record.holder.is_some() || record.session.stamp().is_some();
+            return LeaseVerdict::Unheld { since: observed.expires_at(), cause: ended(had_holder) };
         }
         if observed.is_free(conditions.now) || self.lease.view.is_own_creation() {
-            let cause = match self.known_end() {
-                _ if record.transitions == 0 => Unheld::New,
-                known => Unheld::Ended(known.unwrap_or(Ending::Released(Cause::Unknown))),
-            };
-            return LeaseVerdict::Unheld { since: observed.changed_at(), cause };
+            return LeaseVerdict::Unheld { since: observed.changed_at(), cause: ended(record.transitions > 0) };
         }
         let Some(holder) = record.holder.as_deref() else {
             return LeaseVerdict::Reserved { until: observed.free_from() };

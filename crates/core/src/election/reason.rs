@@ -72,8 +72,8 @@ pub enum Event {
         candidate: CandidateKey,
         /// Why this candidate.
         why: Choice,
-        /// How the last term ended; `None` if it is only known that the Lease expired or was given up.
-        after: Option<Ending>,
+        /// How the last grant or term ended, if there was one before.
+        after: Ending,
     },
     /// The holder was asked to hand over.
     Preferred {

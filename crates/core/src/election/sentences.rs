@@ -52,7 +52,7 @@ impl fmt::Display for Ineligible {
                  the holder drops spec.preferredHolder. The controller waits until the Lease is released or expires.",
             ),
             Self::Tie => {
-                f.write_str("Equal to the holder in priority and versions, so it does not replace the live holder.")
+                f.write_str("Equal to the holder in all that the strategy compares, so it does not replace the live holder.")
             }
         }
     }

@@ -13,17 +13,16 @@ use crate::ranking::Criterion;
 const WITHDRAWN: &str = "The request to hand over was withdrawn: it does not reach the holder.";
 
 /// Grants a free Lease to the electee. A grant is only a right to take up, so the Lease stays open. A grant to a native
-/// candidate carries no mark; its equal times show that it was not taken up yet. `freed` is how the last term ended.
+/// candidate carries no mark; its equal times show that it was not taken up yet. `after` is how the last term ended.
 pub(super) fn grant(
     (record, history): (&LeaseRecord, &History),
     electee: &CandidateKey,
-    (why, freed): (Choice, Option<Ending>),
+    (why, after): (Choice, Ending),
     strategy: &Strategy,
     now: Now,
     config: &Config,
 ) -> (LeaseWrite, Event) {
-    let ending = freed.clone().unwrap_or_else(|| record.lapse());
-    let event = Event::Elected { candidate: electee.clone(), why, after: freed };
+    let event = Event::Elected { candidate: electee.clone(), why, after: after.clone() };
     let is_native = electee.kind == CandidateKind::Native;
     let transitions = record.next_transitions();
     let granted = RunningTerm::new(transitions, &electee.name, now.wall, None);
@@ -43,7 +42,7 @@ pub(super) fn grant(
         hold_until: Set::remove_if(record.acts.hold_until.is_some()),
         transfer: Set::remove_if(record.acts.transfer.is_some()),
         reason: Set::To(event.to_string()),
-        history: Set::To(record.history_after(history, ending, None).with_running(&granted)),
+        history: Set::To(record.history_after(history, after, None).with_running(&granted)),
         ..LeaseWrite::new(Purpose::Grant, record)
     };
     (write, event)
@@ -188,7 +187,7 @@ mod tests {
         let (write, event) = grant(
             (&record, &known),
             &CandidateKey::hustings("c"),
-            (Choice::Only, None),
+            (Choice::Only, Ending::Expired),
             &OLDEST,
             now,
             &Config::default(),
@@ -213,25 +212,19 @@ mod tests {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
         let (acquired, renewed) = (Some(WireTime::from_micros(5_000)), Some(WireTime::from_micros(9_000)));
         let held = LeaseRecord { transitions: 4, acquire_time: acquired, renew_time: renewed, ..record() };
-        let ending = |record: &LeaseRecord, freed| {
+        let ending = |record: &LeaseRecord, after| {
             let known = History::new();
             let electee = CandidateKey::hustings("c");
-            let (write, _) = grant((record, &known), &electee, (Choice::Only, freed), &OLDEST, now, &Config::default());
+            let (write, _) = grant((record, &known), &electee, (Choice::Only, after), &OLDEST, now, &Config::default());
             let Set::To(history) = write.history else { panic!("a grant sets the history") };
             history.as_str().to_owned()
         };
         let next = "5 c from 1970-01-01T00:00:00.000Z";
         let times = "from 1970-01-01T00:00:00.005Z to 1970-01-01T00:00:00.009Z";
-        assert_eq!(ending(&held, None), format!("{next}\n4 a {times}: expired"));
         let proof = Ending::ProvenDead(Evidence::ContainerTerminated);
-        assert_eq!(ending(&held, Some(proof)), format!("{next}\n4 a {times}: proven dead (container terminated)"));
-        let granted = LeaseRecord { session: SessionMark::Open, ..held.clone() };
-        assert_eq!(ending(&granted, None), format!("{next}\n4 a {times}: not taken up"));
-        let native = LeaseRecord { duration_seconds: 5, acquire_time: renewed, ..held.clone() };
-        let native_times = "from 1970-01-01T00:00:00.009Z to 1970-01-01T00:00:00.009Z";
-        assert_eq!(ending(&native, None), format!("{next}\n4 a {native_times}: not taken up"));
+        assert_eq!(ending(&held, proof), format!("{next}\n4 a {times}: proven dead (container terminated)"));
         let released = LeaseRecord { holder: None, ..held };
-        assert_eq!(ending(&released, None), next, "the former holder has recorded its term");
+        assert_eq!(ending(&released, Ending::Expired), next, "the former holder has recorded its term");
     }
 
     #[test]

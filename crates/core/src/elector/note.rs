@@ -119,12 +119,8 @@ pub enum Withheld {
     TurnedOff,
     /// It cannot list the candidates.
     NoList,
-    /// The Lease deliberately has no holder.
+    /// The Lease deliberately has no holder, as it records or as the list of its candidates shows.
     Hold(Hold),
-    /// The candidates ask for a third party's strategy.
-    ThirdPartyStrategy(String),
-    /// The candidates of the highest binary version ask for different strategies.
-    Disagreement,
     /// This elector's own candidate is not admissible.
     Inadmissible(Inadmissible),
 }

@@ -113,8 +113,6 @@ impl fmt::Display for Withheld {
             Self::TurnedOff => f.write_str("no controller elects, and this elector is configured to wait for one"),
             Self::NoList => f.write_str("no controller elects, and the candidates cannot be listed"),
             Self::Hold(hold) => write!(f, "the Lease is on hold: {hold}"),
-            Self::ThirdPartyStrategy(strategy) => write!(f, "strategy {strategy} is a third party's"),
-            Self::Disagreement => f.write_str("the candidates of the highest binary version disagree on the strategy"),
             Self::Inadmissible(why) => write!(f, "no controller elects, and this candidate is not admissible: {why}"),
         }
     }

@@ -39,7 +39,7 @@ impl Author<'_> {
             (Set::Keep, Set::Keep)
         } else {
             let is_own = is_reclaimable(record, self.identity, self.session);
-            let ending = if is_own { Ending::Reclaimed } else { record.lapse() };
+            let ending = if is_own { Ending::Reclaimed } else { record.lapse(None) };
             let number = record.next_transitions();
             let own = RunningTerm::new(number, self.identity, self.wall, None);
             (Set::To(number), Set::To(record.history_after(self.history, ending, None).with_running(&own)))

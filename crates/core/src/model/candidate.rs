@@ -258,11 +258,6 @@ impl Strategy {
     /// The strategies by which Hustings elects.
     pub const OURS: [Self; 2] = [Self::OldestEmulationVersion, Self::NewestEmulationVersion];
 
-    /// Whether each candidate must have an emulation version.
-    pub const fn needs_emulation_version(&self) -> bool {
-        !matches!(self, Self::ThirdParty(_))
-    }
-
     /// Parses `spec.strategy`. An absent or empty text means the default.
     ///
     /// # Errors

@@ -198,7 +198,7 @@ impl Observed {
         let keeps_session = record.uid == former.uid && record.session == former.session;
         let was_claimed = self.is_claimed_by_another(former);
         let is_same_holder = keeps_session && record.holder == former.holder;
-        let is_renewal = is_same_holder && record.session.stamp().is_some() && record.renew_time != former.renew_time;
+        let is_renewal = former.is_renewed_by(record);
         if !keeps_session {
             self.session_began = (record.holder.clone(), record.transitions);
         }

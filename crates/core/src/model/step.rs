@@ -68,8 +68,9 @@ impl LeaseRecord {
     }
 
     /// How the grant or term of this record ended, given that no process has given it up and the Lease has expired.
-    pub fn lapse(&self) -> Ending {
-        if self.stage(None) == LeaseStage::Granted { Ending::NotTakenUp } else { Ending::Expired }
+    /// `kind` is that of its holder, as for [`stage`](Self::stage).
+    pub fn lapse(&self, kind: Option<CandidateKind>) -> Ending {
+        if self.stage(kind) == LeaseStage::Granted { Ending::NotTakenUp } else { Ending::Expired }
     }
 }
 
@@ -103,9 +104,9 @@ impl Step {
             LeaseStage::Reserved | LeaseStage::GivenUp => {
                 Self::Vacated(before.recorded_end(after).unwrap_or(Ending::Released(Cause::Unknown)))
             }
-            LeaseStage::Granted => Self::Granted(before.end(after, is)),
+            LeaseStage::Granted => Self::Granted(before.end(after, is, kind_of(before))),
             LeaseStage::InTerm if has_same_number && keeps_stamp => Self::Renamed,
-            LeaseStage::InTerm => Self::Claimed(before.end(after, is)),
+            LeaseStage::InTerm => Self::Claimed(before.end(after, is, kind_of(before))),
         }
     }
 
@@ -156,11 +157,12 @@ impl Step {
 }
 
 impl LeaseRecord {
-    /// How the holder of this record lost the Lease to that of `after`; `None` if this record has no holder.
-    fn end(&self, after: &Self, stage: LeaseStage) -> Option<Ending> {
+    /// How the holder of this record, of this kind, lost the Lease to that of `after`; `None` if this record has no
+    /// holder.
+    fn end(&self, after: &Self, stage: LeaseStage, kind: Option<CandidateKind>) -> Option<Ending> {
         self.holder.as_ref()?;
         let is_asked_for = stage == LeaseStage::Granted && self.preferred_holder == after.holder;
-        let inferred = || if is_asked_for { Ending::HandedOver(Cause::Unknown) } else { self.lapse() };
+        let inferred = || if is_asked_for { Ending::HandedOver(Cause::Unknown) } else { self.lapse(kind) };
         Some(self.recorded_end(after).unwrap_or_else(inferred))
     }
 

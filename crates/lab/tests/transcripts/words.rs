@@ -151,8 +151,6 @@ fn describe_note(note: &Note) -> String {
             Withheld::TurnedOff => "nobody elects, and it does not either".to_owned(),
             Withheld::NoList => "nobody elects, and the candidates cannot be listed".to_owned(),
             Withheld::Hold(hold) => format!("nobody is to lead: {hold}"),
-            Withheld::ThirdPartyStrategy(strategy) => format!("nobody elects by {strategy}"),
-            Withheld::Disagreement => "the candidates disagree".to_owned(),
             Withheld::Inadmissible(inadmissible) => format!("its candidate is not admissible: {inadmissible}"),
         },
         Note::OwnerDropped => "its owner seems to be unknown to the API server, and is not named any more".to_owned(),

@@ -46,7 +46,7 @@ impl Election {
             None => self.create_lease(plan),
             Some(observed) => {
                 let lease = (observed.record(), self.lease.view.history());
-                let why = (conditions.choice(&self.members, &electee), self.known_end());
+                let why = (conditions.choice(&self.members, &electee), self.last_end(observed, now));
                 let (write, event) =
                     writes::grant(lease, &electee, why, conditions.rule.strategy(), plan.now, &self.config);
                 self.write_lease(write, Some(event), plan);

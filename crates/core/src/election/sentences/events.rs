@@ -58,8 +58,8 @@ impl fmt::Display for Event {
             Self::Elected { candidate, why, after } => {
                 write!(f, "{candidate} was elected")?;
                 match after {
-                    Some(Ending::ProvenDead(evidence)) => write!(f, " after {evidence}")?,
-                    Some(Ending::Released(cause)) => write_unasked(f, *cause)?,
+                    Ending::ProvenDead(evidence) => write!(f, " after {evidence}")?,
+                    Ending::Released(cause) => write_unasked(f, *cause)?,
                     _ => {}
                 }
                 write!(f, ": {}.", Why(*why))

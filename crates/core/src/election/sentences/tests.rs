@@ -115,7 +115,7 @@ fn each_event_has_a_word_and_is_a_warning_if_it_needs_a_person() {
     let unpinned = AdminAct::Unpinned { candidate: "a".to_owned(), ended: true };
     let why = || TransferRefusal::NoOther;
     for (event, word, is_warning) in [
-        (Event::Elected { candidate: a(), why: Choice::Only, after: None }, "Elected", false),
+        (Event::Elected { candidate: a(), why: Choice::Only, after: Ending::Expired }, "Elected", false),
         (
             Event::Preferred { holder: "a".into(), candidate: b(), criterion: None, asked_by: None },
             "HandOverAsked",
@@ -165,7 +165,7 @@ fn an_event_names_the_end_of_the_term_before_only_if_nobody_asked_for_it() {
         (Cause::Pin, ""),
         (Cause::Exclusion, ""),
     ] {
-        let ending = Some(Ending::Released(cause));
+        let ending = Ending::Released(cause);
         let elected = Event::Elected { candidate: candidate.clone(), why: Choice::Only, after: ending };
         assert_eq!(elected.to_string(), format!("b was elected{after}: it is the only admissible candidate."));
         let handed_over = Event::HandedOver { holder: Arc::clone(&holder), candidate: candidate.clone(), cause };

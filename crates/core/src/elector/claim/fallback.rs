@@ -241,10 +241,8 @@ fn wait(
         let own = config.candidate().and_then(|candidate| candidate.strategy.clone()).unwrap_or_default();
         rule = Rule::of([(&Version::new(0, 0, 0), &own)]);
     }
-    match &rule {
-        Rule::Ours(_) | Rule::NoCandidates => {}
-        Rule::ThirdParty(name) => return Err(Withheld::ThirdPartyStrategy(name.clone())),
-        Rule::Disagreement => return Err(Withheld::Disagreement),
+    if let Some(hold) = rule.hold() {
+        return Err(Withheld::Hold(hold));
     }
     own.map_or(Ok(()), |own| rule.admits(&own)).map_err(Withheld::Inadmissible)?;
     candidates.retain(|(_, standing)| rule.admits(standing).is_ok());

@@ -47,7 +47,7 @@ fn a_short_term_without_a_renewal_is_no_grant() {
         session: SessionMark::read(session),
         ..LeaseRecord::default()
     };
-    let endings = [Some("s/1/4"), Some("open"), None].map(|session| record(session).lapse());
+    let endings = [Some("s/1/4"), Some("open"), None].map(|session| record(session).lapse(None));
     assert_eq!(endings, [Ending::Expired, Ending::NotTakenUp, Ending::NotTakenUp]);
 }
 

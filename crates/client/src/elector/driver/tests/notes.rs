@@ -69,14 +69,6 @@ fn each_note_is_logged_with_its_level_and_its_remedy() {
         (Note::Withheld(Withheld::NoList), &withheld("no controller elects, and the candidates cannot be listed")),
         (Note::Withheld(Withheld::Hold(Hold::Pause("works".to_owned()))), &withheld("the Lease is on hold: works")),
         (
-            Note::Withheld(Withheld::ThirdPartyStrategy("x.io/Y".to_owned())),
-            &withheld("strategy x.io/Y is a third party's"),
-        ),
-        (
-            Note::Withheld(Withheld::Disagreement),
-            &withheld("the candidates of the highest binary version disagree on the strategy"),
-        ),
-        (
             Note::Withheld(Withheld::Inadmissible(Inadmissible::Priority(-1))),
             &withheld(
                 "no controller elects, and this candidate is not admissible: priority -1 is negative: use 0 or more.",

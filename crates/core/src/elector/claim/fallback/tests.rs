@@ -39,7 +39,7 @@ fn a_better_candidate_gets_a_place_if_its_last_sign_of_life_is_at_most_30_s_olde
 fn a_dissenter_counts_while_it_is_valid_and_not_marked_unresponsive() {
     let strategy = Some("example.com/Other".to_owned());
     let dissenter = |age| CandidateRecord { strategy: strategy.clone(), ..candidate("other", "1.2", age) };
-    let withheld = Err(Withheld::ThirdPartyStrategy("example.com/Other".to_owned()));
+    let withheld = Err(Withheld::Hold(Hold::ThirdPartyStrategy("example.com/Other".to_owned())));
     assert_eq!(wait_beside(&dissenter(VALID)), withheld);
     assert_eq!(wait_beside(&dissenter(VALID + Duration::from_micros(1))), Ok(STEP));
     let status = RecordedStatus { state: Some(CandidateState::Unresponsive), ..RecordedStatus::default() };
