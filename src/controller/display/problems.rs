@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hustings_client::api::MicroTime;
 use hustings_core::election::{CandidateVerdict, Election, Event, Ineligible, LeaseVerdict, Reason};
-use hustings_core::model::{CandidateState, Hold, Now, WireTime};
+use hustings_core::model::{CandidateState, Hold, LeaseActs, Now, WireTime};
 
 use super::words;
 use crate::base::terminal::visible;
@@ -107,12 +107,15 @@ impl ProblemFacts<'_> {
     }
 
     fn malformed_acts(&self) -> impl Iterator<Item = Problem> {
-        let acts = self.election.lease().map(|observed| &observed.record().acts);
-        let until = acts.and_then(|acts| Some(("hustings.io/hold-until", acts.hold_until.as_ref()?.malformed()?)));
-        let pin = acts.and_then(|acts| Some(("hustings.io/pin", acts.pin.as_ref()?.malformed()?)));
-        until.into_iter().chain(pin).map(|(annotation, text)| {
-            warning(&Event::MalformedAct { annotation, text: text.to_owned(), candidate: None })
-        })
+        let lease = self.election.lease().map(|observed| &observed.record().acts);
+        let malformed =
+            |(annotation, text): (_, &str)| Event::MalformedAct { annotation, text: text.to_owned(), candidate: None };
+        let of_lease = lease.into_iter().flat_map(LeaseActs::malformed).map(move |act| warning(&malformed(act)));
+        let of_candidates = self.election.candidates().filter_map(move |record| {
+            let text = format!("{}: {}", visible(&record.name), malformed(record.acts.malformed()?));
+            Some(Problem::new(Severity::Warning, text))
+        });
+        of_lease.chain(of_candidates.take(MOST_NAMED))
     }
 
     fn ineffective_writes(&self) -> impl Iterator<Item = Problem> {

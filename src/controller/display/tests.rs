@@ -348,10 +348,13 @@ fn acts_show_when_they_end_and_a_malformed_act_is_a_warning() {
     assert_eq!(view.acts[0].asked_by.as_deref(), Some("kim"));
 
     let malformed = json!({ "hustings.io/pin": "<b>a</b>\u{202e}", "hustings.io/hold-until": "noon" });
+    let mut excluded = two();
+    excluded[1]["metadata"]["annotations"] = json!({ "hustings.io/exclude": "soon" });
+    let mut scene = Scene::new(&excluded);
     scene.lease("a", "s/1/15", 7, &malformed);
     let view = scene.decided();
     assert_eq!(view.severity, Severity::Warning);
-    for annotation in ["hustings.io/pin", "hustings.io/hold-until"] {
+    for annotation in ["hustings.io/pin", "hustings.io/hold-until", "hustings.io/exclude"] {
         assert!(texts(&view).iter().any(|text| text.contains(annotation)), "{view:?}");
     }
     assert!(!format!("{view:?}").contains('\u{202e}'), "no text reorders the page");

@@ -220,7 +220,11 @@ fn row(
     };
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let demoted = holder.is_some_and(|candidate| is_demoted(candidate, record.acquire_time));
-    let without_holder = |state| if record.hold.is_some() { LeaseState::Hold } else { state };
+    // The controller removes an act that has ended with its next decision.
+    let hold = record.hold.clone().filter(|_| !record.pause_has_ended(now.wall));
+    let hold_until = record.acts.hold_until.as_ref().filter(|_| hold.is_some());
+    let pin = record.acts.pin.as_ref().filter(|_| !record.pin_has_ended(now.wall));
+    let without_holder = |state| if hold.is_some() { LeaseState::Hold } else { state };
     let state = match &record.holder {
         Some(_) if observed.is_expired(now.moment) || (demoted && !is_grant) => without_holder(LeaseState::Expired),
         Some(_) if is_grant => LeaseState::Granted,
@@ -242,10 +246,10 @@ fn row(
         term: record.transitions,
         token: record.token,
         key: record.key,
-        hold: record.hold.clone(),
-        hold_until: record.acts.hold_until.as_ref().map(|until| act_text(until, ToString::to_string)),
+        hold_until: hold_until.map(|until| act_text(until, ToString::to_string)),
+        hold,
         transfer: record.acts.transfer.as_ref().map(|to| to.as_str().to_owned()),
-        pin: record.acts.pin.as_ref().map(|pin| act_text(pin, pin_text)),
+        pin: pin.map(|pin| act_text(pin, pin_text)),
         asked_by: record.acts.asked_by.clone(),
         reason: lease.reason().map(str::to_owned),
     }

@@ -22,7 +22,7 @@ impl Election {
         let now = record.map_or_else(ReportedActs::default, |record| ReportedActs {
             pause: record.pause(wall).map(|pause| (pause, record.pause_until())),
             pin: record.pin(wall).cloned(),
-            malformed: [malformed(record.acts.hold_until.as_ref()), malformed(record.acts.pin.as_ref())],
+            malformed: record.acts.malformed().map(|(annotation, text)| (annotation, text.to_owned())).collect(),
         });
         let asked_by = record.and_then(|record| record.acts.asked_by.as_ref());
         let mut report = |act| plan.act(event(act, asked_by));
@@ -44,11 +44,8 @@ impl Election {
             }
             _ => {}
         }
-        for (annotation, (former, text)) in ANNOTATIONS.into_iter().zip(former.malformed.iter().zip(&now.malformed)) {
-            if let Some(text) = text.as_ref().filter(|_| former != text) {
-                let text = text.clone();
-                plan.act(Action::Event(Event::MalformedAct { annotation, text, candidate: None }));
-            }
+        for (annotation, text) in now.malformed.iter().filter(|malformed| !former.malformed.contains(malformed)) {
+            plan.act(Action::Event(Event::MalformedAct { annotation, text: text.clone(), candidate: None }));
         }
         let ends =
             now.pause.as_ref().and_then(|(_, until)| *until).into_iter().chain(now.pin.as_ref().map(|pin| pin.until));
@@ -122,9 +119,9 @@ pub(super) fn report_exclusion(member: &mut Member, plan: &mut Plan) {
         _ => None,
     };
     plan.actions.extend(act.map(|act| event(act, acts.asked_by.as_ref())));
-    if let Some(text) = malformed(now.as_ref()).filter(|_| *former != now) {
-        let candidate = Some(candidate());
-        plan.act(Action::Event(Event::MalformedAct { annotation: "hustings.io/exclude", text, candidate }));
+    if let Some((annotation, text)) = acts.malformed().filter(|_| *former != now) {
+        let (text, candidate) = (text.to_owned(), Some(candidate()));
+        plan.act(Action::Event(Event::MalformedAct { annotation, text, candidate }));
     }
     if let Some(exclusion) = exclusion(&now) {
         set_end(exclusion.until, plan);
@@ -132,17 +129,10 @@ pub(super) fn report_exclusion(member: &mut Member, plan: &mut Plan) {
     member.reported.exclusion = now;
 }
 
-/// The annotations of [`ReportedActs::malformed`].
-const ANNOTATIONS: [&str; 2] = ["hustings.io/hold-until", "hustings.io/pin"];
-
 /// The event for an act. It omits who asked if the act ended because its time has passed.
 fn event(act: AdminAct, asked_by: Option<&String>) -> Action {
     let asked_by = asked_by.filter(|_| !act.has_ended()).cloned();
     Action::Event(Event::Act { act, asked_by })
-}
-
-fn malformed<T>(annotation: Option<&Annotation<T>>) -> Option<String> {
-    annotation?.malformed().map(str::to_owned)
 }
 
 fn has_passed(end: Option<WireTime>, wall: WireTime) -> bool {

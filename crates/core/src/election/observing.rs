@@ -59,7 +59,7 @@ pub(super) struct UnheldPeriod {
 pub(super) struct ReportedActs {
     pub(super) pause: Option<(Hold, Option<WireTime>)>,
     pub(super) pin: Option<Pin>,
-    pub(super) malformed: [Option<String>; 2],
+    pub(super) malformed: Vec<(&'static str, String)>,
 }
 
 impl Election {

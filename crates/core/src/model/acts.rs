@@ -125,7 +125,23 @@ impl<T> From<T> for Annotation<T> {
     }
 }
 
+impl LeaseActs {
+    /// The annotations that do not parse, each with its text.
+    pub fn malformed(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let until = self.hold_until.as_ref().and_then(Annotation::malformed);
+        let pin = self.pin.as_ref().and_then(Annotation::malformed);
+        [("hustings.io/hold-until", until), ("hustings.io/pin", pin)]
+            .into_iter()
+            .filter_map(|(annotation, text)| Some((annotation, text?)))
+    }
+}
+
 impl CandidateActs {
+    /// The annotation that does not parse, with its text.
+    pub fn malformed(&self) -> Option<(&'static str, &str)> {
+        Some(("hustings.io/exclude", self.exclude.as_ref()?.malformed()?))
+    }
+
     /// The exclusion that is in force at `wall`, by the clock of the caller.
     pub fn exclusion(&self, wall: WireTime) -> Option<&Exclusion> {
         self.standing_exclusion(wall)?.valid()
