@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::failure::label;
 use super::key::LeaseKey;
 use super::slots::{Slot, Slots};
-use crate::serve::metrics::{ControllerMetrics, Failure, Request};
+use crate::serve::metrics::{ControllerMetrics, FailureReason, RequestKind};
 
 /// How many events may wait.
 const QUEUE_LIMIT: usize = 256;
@@ -214,12 +214,12 @@ async fn publish_one(recorder: Recorder, slots: &Slots, queued: QueuedEvent, met
     tokio::time::sleep_until(due).await;
     let _slot = slots.take(&namespace).await;
     match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
-        Ok(Ok(())) => drop(metrics.requests.get_or_create(&Request::Event.label()).inc()),
+        Ok(Ok(())) => drop(metrics.requests.get_or_create(&RequestKind::Event.label()).inc()),
         Ok(Err(error)) => {
             tracing::debug!(%error, "cannot publish an event");
-            metrics.failed(Request::Event, label(&error.into()));
+            metrics.failed(RequestKind::Event, label(&error.into()));
         }
-        Err(_) => metrics.failed(Request::Event, Failure::Timeout),
+        Err(_) => metrics.failed(RequestKind::Event, FailureReason::Timeout),
     }
 }
 

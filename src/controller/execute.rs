@@ -147,7 +147,7 @@ impl Executor {
     }
 
     fn evidence_of(&self, key: &LeaseKey, object: &str, read: Result<Observation, Failure>) -> Observation {
-        self.record(key, metrics::Request::ReadEvidence, object, read.as_ref().err());
+        self.record(key, metrics::RequestKind::ReadEvidence, object, read.as_ref().err());
         read.unwrap_or(Observation::Failed { target: Target::Evidence })
     }
 
@@ -188,19 +188,21 @@ impl Executor {
         (sent, self.store.send(key.namespace(), request).await)
     }
 
-    fn record(&self, key: &LeaseKey, kind: metrics::Request, object: &str, failure: Option<&Failure>) {
+    fn record(&self, key: &LeaseKey, kind: metrics::RequestKind, object: &str, failure: Option<&Failure>) {
         let Some(failure) = failure else {
             self.metrics.requests.get_or_create(&kind.label()).inc();
             return;
         };
         let class = label(failure);
         self.metrics.failed(kind, class);
-        if class == metrics::Failure::Forbidden {
+        if class == metrics::FailureReason::Forbidden {
             self.forbidden.notify_one();
         }
         let is_due = match class {
             // These are normal: another writer was faster, the object was deleted, or this controller no longer leads.
-            metrics::Failure::Conflict | metrics::Failure::NotFound | metrics::Failure::NotLeading => false,
+            metrics::FailureReason::Conflict
+            | metrics::FailureReason::NotFound
+            | metrics::FailureReason::NotLeading => false,
             _ => self.reports.is_due(kind, class),
         };
         let request = kind.as_str();
@@ -213,30 +215,30 @@ impl Executor {
 }
 
 /// The kind under which the metrics count a request.
-const fn kind_of(request: &Request) -> metrics::Request {
+const fn kind_of(request: &Request) -> metrics::RequestKind {
     match request {
-        Request::ReadLease { .. } => metrics::Request::ReadLease,
-        Request::CreateLease { .. } => metrics::Request::Create,
+        Request::ReadLease { .. } => metrics::RequestKind::ReadLease,
+        Request::CreateLease { .. } => metrics::RequestKind::Create,
         Request::WriteLease { write, .. } => request_of(write),
-        Request::ReadCandidate { .. } | Request::ListCandidates { .. } => metrics::Request::ReadCandidate,
-        Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. } => metrics::Request::Status,
-        Request::PatchCandidate { .. } | Request::CreateCandidate { .. } => metrics::Request::Ping,
-        Request::DeleteCandidate { .. } => metrics::Request::Delete,
+        Request::ReadCandidate { .. } | Request::ListCandidates { .. } => metrics::RequestKind::ReadCandidate,
+        Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. } => metrics::RequestKind::Status,
+        Request::PatchCandidate { .. } | Request::CreateCandidate { .. } => metrics::RequestKind::Ping,
+        Request::DeleteCandidate { .. } => metrics::RequestKind::Delete,
     }
 }
 
-const fn request_of(write: &LeaseWrite) -> metrics::Request {
+const fn request_of(write: &LeaseWrite) -> metrics::RequestKind {
     match write.purpose {
         Purpose::Prefer => match write.preferred_holder {
-            Set::To(_) => metrics::Request::Prefer,
-            Set::Keep | Set::Remove => metrics::Request::Withdraw,
+            Set::To(_) => metrics::RequestKind::Prefer,
+            Set::Keep | Set::Remove => metrics::RequestKind::Withdraw,
         },
-        Purpose::Hold => metrics::Request::Hold,
-        Purpose::Enrol => metrics::Request::Enrol,
-        Purpose::Act => metrics::Request::Act,
+        Purpose::Hold => metrics::RequestKind::Hold,
+        Purpose::Enrol => metrics::RequestKind::Enrol,
+        Purpose::Act => metrics::RequestKind::Act,
         // Among these writes of a Lease, a controller sends only grants.
         Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver | Purpose::Release => {
-            metrics::Request::Grant
+            metrics::RequestKind::Grant
         }
     }
 }

@@ -8,7 +8,7 @@ use hustings_client::gate::is_not_leading;
 use hustings_client::store::Failure as Failed;
 use tokio::time::Instant;
 
-use crate::serve::metrics::{Failure, Request};
+use crate::serve::metrics::{FailureReason, RequestKind};
 
 /// The log reports each kind of failure at most once in this period, since during an outage the requests of every Lease
 /// fail.
@@ -16,11 +16,11 @@ const REPORT_PERIOD: Duration = Duration::from_secs(10);
 
 /// When the log last reported each kind of failure.
 #[derive(Debug, Default)]
-pub(super) struct Reports(Mutex<HashMap<(Request, Failure), Instant>>);
+pub(super) struct Reports(Mutex<HashMap<(RequestKind, FailureReason), Instant>>);
 
 impl Reports {
     /// Whether to log this failure now. If so, records that it was logged.
-    pub(super) fn is_due(&self, request: Request, failure: Failure) -> bool {
+    pub(super) fn is_due(&self, request: RequestKind, failure: FailureReason) -> bool {
         let now = Instant::now();
         // A panic cannot leave the map half written, so a poisoned lock is safe to use.
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,21 +33,21 @@ impl Reports {
 }
 
 /// The metric label of a failure.
-pub(super) fn label(failure: &Failed) -> Failure {
+pub(super) fn label(failure: &Failed) -> FailureReason {
     match failure {
-        Failed::Conflict => Failure::Conflict,
-        Failed::Missing => Failure::NotFound,
-        Failed::NotSent(_) | Failed::NoHeartbeat(_) | Failed::TimedOut(_) => Failure::Timeout,
+        Failed::Conflict => FailureReason::Conflict,
+        Failed::Missing => FailureReason::NotFound,
+        Failed::NotSent(_) | Failed::NoHeartbeat(_) | Failed::TimedOut(_) => FailureReason::Timeout,
         Failed::Refused(cause) | Failed::Unknown(cause) => match cause.downcast_ref() {
             Some(kube::Error::Api(status)) => match status.code {
-                401 | 403 => Failure::Forbidden,
-                408 | 504 => Failure::Timeout,
-                429 => Failure::Throttled,
-                400..=499 => Failure::Invalid,
-                _ => Failure::Server,
+                401 | 403 => FailureReason::Forbidden,
+                408 | 504 => FailureReason::Timeout,
+                429 => FailureReason::Throttled,
+                400..=499 => FailureReason::Invalid,
+                _ => FailureReason::Server,
             },
-            Some(error) if is_not_leading(error) => Failure::NotLeading,
-            _ => Failure::Unreachable,
+            Some(error) if is_not_leading(error) => FailureReason::NotLeading,
+            _ => FailureReason::Unreachable,
         },
     }
 }
@@ -61,14 +61,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_of_one_kind_is_reported_once_per_period() {
         let reports = Reports::default();
-        assert!(reports.is_due(Request::Ping, Failure::Timeout));
-        assert!(!reports.is_due(Request::Ping, Failure::Timeout));
-        assert!(reports.is_due(Request::Ping, Failure::Forbidden));
+        assert!(reports.is_due(RequestKind::Ping, FailureReason::Timeout));
+        assert!(!reports.is_due(RequestKind::Ping, FailureReason::Timeout));
+        assert!(reports.is_due(RequestKind::Ping, FailureReason::Forbidden));
         // A failure that is not reported does not put off the next report.
         tokio::time::advance(REPORT_PERIOD / 2).await;
-        assert!(!reports.is_due(Request::Ping, Failure::Timeout));
+        assert!(!reports.is_due(RequestKind::Ping, FailureReason::Timeout));
         tokio::time::advance(REPORT_PERIOD / 2).await;
-        assert!(reports.is_due(Request::Ping, Failure::Timeout));
+        assert!(reports.is_due(RequestKind::Ping, FailureReason::Timeout));
     }
 
     #[test]
@@ -78,24 +78,24 @@ mod tests {
             label(&Failed::from(kube::Error::Api(status.boxed())))
         };
         for (code, expected) in [
-            (401, Failure::Forbidden),
-            (403, Failure::Forbidden),
-            (408, Failure::Timeout),
-            (504, Failure::Timeout),
-            (429, Failure::Throttled),
-            (400, Failure::Invalid),
-            (499, Failure::Invalid),
-            (500, Failure::Server),
-            (409, Failure::Conflict),
+            (401, FailureReason::Forbidden),
+            (403, FailureReason::Forbidden),
+            (408, FailureReason::Timeout),
+            (504, FailureReason::Timeout),
+            (429, FailureReason::Throttled),
+            (400, FailureReason::Invalid),
+            (499, FailureReason::Invalid),
+            (500, FailureReason::Server),
+            (409, FailureReason::Conflict),
         ] {
             assert_eq!(answered(code), expected, "{code}");
         }
-        assert_eq!(label(&Failed::TimedOut(REPORT_PERIOD)), Failure::Timeout);
-        assert_eq!(label(&Failed::NotSent(REPORT_PERIOD)), Failure::Timeout);
-        assert_eq!(label(&Failed::Unknown("reset".into())), Failure::Unreachable);
-        assert_eq!(label(&Failed::from(kube::Error::Service("reset".into()))), Failure::Unreachable);
-        assert_eq!(label(&Failed::Missing), Failure::NotFound);
+        assert_eq!(label(&Failed::TimedOut(REPORT_PERIOD)), FailureReason::Timeout);
+        assert_eq!(label(&Failed::NotSent(REPORT_PERIOD)), FailureReason::Timeout);
+        assert_eq!(label(&Failed::Unknown("reset".into())), FailureReason::Unreachable);
+        assert_eq!(label(&Failed::from(kube::Error::Service("reset".into()))), FailureReason::Unreachable);
+        assert_eq!(label(&Failed::Missing), FailureReason::NotFound);
         let not_leading = GateError::NotLeading { lease: "n/l".into() };
-        assert_eq!(label(&Failed::from(kube::Error::Service(not_leading.into()))), Failure::NotLeading);
+        assert_eq!(label(&Failed::from(kube::Error::Service(not_leading.into()))), FailureReason::NotLeading);
     }
 }

@@ -9,7 +9,7 @@ use hustings_core::model::{Cause, Ending, Moment, Observed, Unheld};
 
 use super::key::LeaseKey;
 use super::reporting::ElectionsByKey;
-use crate::serve::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseState, ValueLabel, count};
+use crate::serve::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseStateLabel, ValueLabel, count};
 
 /// The metrics, and their state for each Lease about which this controller has decided since it leads.
 pub(super) struct Measurements {
@@ -19,7 +19,7 @@ pub(super) struct Measurements {
 
 /// The state of the metrics for one Lease.
 struct Measured {
-    state: LeaseState,
+    state: LeaseStateLabel,
     /// When the current gap began, and why. In a gap, the Lease has no holder although it should have one.
     gap: Option<(Moment, Unheld)>,
     /// `leaseTransitions` in the last sample.
@@ -50,7 +50,7 @@ impl Measurements {
         for candidate in &decision.missed {
             self.metrics.missed_pings.get_or_create(&Kind::of(candidate).label()).inc();
         }
-        let new = || Measured { state: LeaseState::Unread, gap: None, sampled_transitions: None };
+        let new = || Measured { state: LeaseStateLabel::Unread, gap: None, sampled_transitions: None };
         let measured = self.leases.entry(key.clone()).or_insert_with(new);
         measured.state = state(&decision.lease);
         measured.follow_gap(now, &decision.lease, election, &self.metrics);
@@ -61,7 +61,7 @@ impl Measurements {
     pub(super) fn measure(&mut self, now: Moment, elections: &ElectionsByKey, leads: bool) {
         let states = elections.keys().filter(|_| leads).map(|key| self.state(key));
         let states: Vec<_> = states.collect();
-        for state in LeaseState::ALL {
+        for state in LeaseStateLabel::ALL {
             let leases = states.iter().filter(|other| **other == state).count();
             self.metrics.leases.get_or_create(&state.label()).set(count(leases));
         }
@@ -73,8 +73,8 @@ impl Measurements {
     }
 
     /// The state of a Lease at the last decision.
-    pub(super) fn state(&self, key: &LeaseKey) -> LeaseState {
-        self.leases.get(key).map_or(LeaseState::Unread, |measured| measured.state)
+    pub(super) fn state(&self, key: &LeaseKey) -> LeaseStateLabel {
+        self.leases.get(key).map_or(LeaseStateLabel::Unread, |measured| measured.state)
     }
 
     /// Forgets every Lease, since another controller measures from now on.
@@ -96,13 +96,13 @@ impl Measured {
     /// The sample of this Lease; `None` before the first verdict.
     fn sample(&mut self, key: &LeaseKey, election: &Election, now: Moment) -> Option<LeaseSample> {
         let held = match self.state {
-            LeaseState::Unread => return None,
-            LeaseState::Held | LeaseState::Foreign => true,
-            LeaseState::Granted
-            | LeaseState::Unheld
-            | LeaseState::NoCandidate
-            | LeaseState::Reserved
-            | LeaseState::OnHold => false,
+            LeaseStateLabel::Unread => return None,
+            LeaseStateLabel::Held | LeaseStateLabel::Foreign => true,
+            LeaseStateLabel::Granted
+            | LeaseStateLabel::Unheld
+            | LeaseStateLabel::NoCandidate
+            | LeaseStateLabel::Reserved
+            | LeaseStateLabel::OnHold => false,
         };
         let age = |since: Option<Moment>| since.map_or(Duration::ZERO, |since| now.since(since));
         let transitions = election.lease().map_or(0, |lease| lease.record().transitions);
@@ -153,16 +153,16 @@ impl Measured {
     }
 }
 
-const fn state(verdict: &LeaseVerdict) -> LeaseState {
+const fn state(verdict: &LeaseVerdict) -> LeaseStateLabel {
     match verdict {
-        LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseState::Unread,
-        LeaseVerdict::Held { taken_up: true, .. } => LeaseState::Held,
-        LeaseVerdict::Held { taken_up: false, .. } => LeaseState::Granted,
-        LeaseVerdict::Foreign { .. } => LeaseState::Foreign,
-        LeaseVerdict::Reserved { .. } => LeaseState::Reserved,
-        LeaseVerdict::Unheld { .. } => LeaseState::Unheld,
-        LeaseVerdict::NoLiveCandidate { .. } => LeaseState::NoCandidate,
-        LeaseVerdict::OnHold { .. } => LeaseState::OnHold,
+        LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseStateLabel::Unread,
+        LeaseVerdict::Held { taken_up: true, .. } => LeaseStateLabel::Held,
+        LeaseVerdict::Held { taken_up: false, .. } => LeaseStateLabel::Granted,
+        LeaseVerdict::Foreign { .. } => LeaseStateLabel::Foreign,
+        LeaseVerdict::Reserved { .. } => LeaseStateLabel::Reserved,
+        LeaseVerdict::Unheld { .. } => LeaseStateLabel::Unheld,
+        LeaseVerdict::NoLiveCandidate { .. } => LeaseStateLabel::NoCandidate,
+        LeaseVerdict::OnHold { .. } => LeaseStateLabel::OnHold,
     }
 }
 

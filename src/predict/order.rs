@@ -135,7 +135,7 @@ mod tests {
                 lease.acts.transfer = Some(Transfer::To("b".to_owned()));
             }),
             (
-                "a ranks 1st of 2, before b: their versions and priorities are equal, and its candidate is from \
+                "a ranks 1st of 2, before b: they are equal in all that the strategy compares, and its candidate is from \
                  1970-01-01T00:00:00Z, that of b from 1970-01-01T00:00:30Z.",
                 |_, _, b| b.creation_time = LATER,
             ),

@@ -22,8 +22,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 pub use self::labels::{
-    ElectionResult, Failure, Kind, Labelled, LeaseState, NativeElectorKind, PreferenceReason, Request, Resource,
-    ValueLabel,
+    ElectionResult, FailureReason, Kind, Labelled, LeaseStateLabel, NativeElectorKind, PreferenceReason, RequestKind,
+    Resource, ValueLabel,
 };
 pub(crate) use self::leases::count;
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
@@ -103,7 +103,7 @@ impl ControllerMetrics {
             own: ElectionMetrics::register(&mut registry),
             elections: series(ElectionResult::ALL.map(ElectionResult::label)),
             preemptions: series(PreferenceReason::ALL.map(PreferenceReason::label)),
-            requests: series(Request::ALL.map(Request::label)),
+            requests: series(RequestKind::ALL.map(RequestKind::label)),
             failures: Family::default(),
             hand_overs: Counter::default(),
             pings: series(Kind::ALL.map(Kind::label)),
@@ -117,7 +117,7 @@ impl ControllerMetrics {
             leading: Gauge::default(),
             native_elector: series(NativeElectorKind::ALL.map(NativeElectorKind::label)),
             native_elector_since: Gauge::default(),
-            leases: series(LeaseState::ALL.map(LeaseState::label)),
+            leases: series(LeaseStateLabel::ALL.map(LeaseStateLabel::label)),
             candidates: Gauge::default(),
             contested_leases: Gauge::default(),
             each_lease: LeaseMetrics::new(lease_limit),
@@ -131,8 +131,8 @@ impl ControllerMetrics {
         for cause in Unheld::words() {
             drop(metrics.unheld.get_or_create(&ValueLabel::cause(cause)));
         }
-        for request in Request::ALL {
-            for error in Failure::ALL {
+        for request in RequestKind::ALL {
+            for error in FailureReason::ALL {
                 drop(metrics.failures.get_or_create(&FailureLabels::new(request, error)));
             }
         }
@@ -141,7 +141,7 @@ impl ControllerMetrics {
     }
 
     /// Counts a request that failed.
-    pub fn failed(&self, request: Request, error: Failure) {
+    pub fn failed(&self, request: RequestKind, error: FailureReason) {
         self.failures.get_or_create(&FailureLabels::new(request, error)).inc();
     }
 
@@ -254,7 +254,7 @@ pub fn registry() -> Registry {
 }
 
 impl FailureLabels {
-    pub(crate) const fn new(request: Request, error: Failure) -> Self {
+    pub(crate) const fn new(request: RequestKind, error: FailureReason) -> Self {
         Self { request: request.as_str(), error: error.as_str() }
     }
 }

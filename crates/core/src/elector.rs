@@ -32,6 +32,7 @@ mod unkept;
 mod writer;
 mod writes;
 
+pub use claim::CONTROLLER_WAIT;
 pub use config::{
     CandidateConfig, Config, Draw, Durations, ElectorMode, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Timing,
     TimingWarning,

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::*;
 use crate::controller::events::EventPublisher;
 use crate::serve::health::STUCK_AFTER;
-use crate::serve::metrics::{self, ControllerMetrics, FailureLabels, Kind, LeaseState, Resource};
+use crate::serve::metrics::{self, ControllerMetrics, FailureLabels, Kind, LeaseStateLabel, Resource};
 use crate::serve::page::Page;
 
 /// A dispatcher with a server that has no objects.
@@ -158,7 +158,7 @@ async fn a_controller_that_begins_to_elect_native_candidates_decides_at_once() {
     let metrics = dispatcher.parts.reporting.measurements.metrics.clone();
     // The server has no Lease, so each read fails.
     let reads = || {
-        let labels = FailureLabels::new(metrics::Request::ReadLease, metrics::Failure::NotFound);
+        let labels = FailureLabels::new(metrics::RequestKind::ReadLease, metrics::FailureReason::NotFound);
         metrics.failures.get_or_create(&labels).get()
     };
     let (_sender, events) = mpsc::channel(1);
@@ -336,11 +336,11 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
     list_all(&mut dispatcher);
     let lease = LeaseKey::new("n", "l");
     decide_next(&mut dispatcher).await;
-    assert_ne!(dispatcher.parts.reporting.measurements.state(&lease), LeaseState::Unread);
+    assert_ne!(dispatcher.parts.reporting.measurements.state(&lease), LeaseStateLabel::Unread);
     elects_native.send(false).unwrap();
     dispatcher.schedule_all();
     decide_next(&mut dispatcher).await;
-    assert_eq!(dispatcher.parts.reporting.measurements.state(&lease), LeaseState::Unread);
+    assert_eq!(dispatcher.parts.reporting.measurements.state(&lease), LeaseStateLabel::Unread);
 }
 
 #[test]

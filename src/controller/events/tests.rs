@@ -58,8 +58,8 @@ fn on_hold() -> Event {
     Event::OnHold(Hold::Disagreement)
 }
 
-fn failed(metrics: &ControllerMetrics, failure: Failure) -> u64 {
-    metrics.failures.get_or_create(&FailureLabels::new(Request::Event, failure)).get()
+fn failed(metrics: &ControllerMetrics, failure: FailureReason) -> u64 {
+    metrics.failures.get_or_create(&FailureLabels::new(RequestKind::Event, failure)).get()
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +147,7 @@ async fn an_event_is_published_a_second_late_and_names_the_lease_and_the_candida
         json!([handed_over.as_str(), "Normal", "hustings.io/v1alpha1", "a"]),
     ];
     assert_eq!(received.iter().map(parts).collect::<Vec<_>>(), expected);
-    assert_eq!(metrics.requests.get_or_create(&Request::Event.label()).get(), 3);
+    assert_eq!(metrics.requests.get_or_create(&RequestKind::Event.label()).get(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +166,7 @@ async fn a_server_that_never_answers_gets_few_events_at_a_time_and_few_wait() {
     sleep(TIMEOUT * 1000).await;
     let all = server.received().len();
     assert!((CONCURRENT_EVENTS..=QUEUE_LIMIT).contains(&all), "{all} of 10,000 events");
-    assert_eq!(failed(&metrics, Failure::Timeout), all as u64);
+    assert_eq!(failed(&metrics, FailureReason::Timeout), all as u64);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn an_event_that_is_denied_is_counted() {
     let (publisher, metrics) = server.start(Some(403));
     publisher.publish(&key(), "u", &on_hold());
     sleep(DELAY * 2).await;
-    assert_eq!(failed(&metrics, Failure::Forbidden), 1);
+    assert_eq!(failed(&metrics, FailureReason::Forbidden), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -173,12 +173,16 @@ fn each_result_of_an_election_has_its_own_count() {
     let record = LeaseRecord::as_created();
     let write = |purpose, preferred_holder| LeaseWrite { preferred_holder, ..LeaseWrite::new(purpose, &record) };
     let writes = [
-        (write(Purpose::Grant, Set::Remove), metrics::Request::Grant, Some(ElectionResult::Granted)),
-        (write(Purpose::Prefer, Set::To("a".to_owned())), metrics::Request::Prefer, Some(ElectionResult::Preferred)),
-        (write(Purpose::Prefer, Set::Remove), metrics::Request::Withdraw, Some(ElectionResult::Withdrawn)),
-        (write(Purpose::Hold, Set::Keep), metrics::Request::Hold, Some(ElectionResult::OnHold)),
-        (write(Purpose::Enrol, Set::Keep), metrics::Request::Enrol, None),
-        (write(Purpose::Act, Set::Keep), metrics::Request::Act, None),
+        (write(Purpose::Grant, Set::Remove), metrics::RequestKind::Grant, Some(ElectionResult::Granted)),
+        (
+            write(Purpose::Prefer, Set::To("a".to_owned())),
+            metrics::RequestKind::Prefer,
+            Some(ElectionResult::Preferred),
+        ),
+        (write(Purpose::Prefer, Set::Remove), metrics::RequestKind::Withdraw, Some(ElectionResult::Withdrawn)),
+        (write(Purpose::Hold, Set::Keep), metrics::RequestKind::Hold, Some(ElectionResult::OnHold)),
+        (write(Purpose::Enrol, Set::Keep), metrics::RequestKind::Enrol, None),
+        (write(Purpose::Act, Set::Keep), metrics::RequestKind::Act, None),
     ];
     for (write, request, result) in writes {
         assert_eq!((request_of(&write), result_of(&write)), (request, result));
@@ -238,7 +242,7 @@ async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::OnHold.label()).get(), 1);
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::Preferred.label()).get(), 1);
     assert_eq!(metrics.preemptions.get_or_create(&PreferenceReason::Priority.label()).get(), 1);
-    assert_eq!(metrics.requests.get_or_create(&metrics::Request::Prefer.label()).get(), 1);
+    assert_eq!(metrics.requests.get_or_create(&metrics::RequestKind::Prefer.label()).get(), 1);
     tokio::time::sleep(Duration::from_secs(10)).await;
     let received = received.lock().unwrap();
     let events = received.iter().filter(|(path, _)| path.contains("/events"));
@@ -271,7 +275,7 @@ async fn a_failed_request_is_counted_by_its_kind_and_error() {
     let (key, actions, uid) = pings("n", 3);
     let metrics = executor.metrics.clone();
     executor.carry_out(key, actions, uid).await;
-    let labels = FailureLabels::new(metrics::Request::Ping, metrics::Failure::Forbidden);
+    let labels = FailureLabels::new(metrics::RequestKind::Ping, metrics::FailureReason::Forbidden);
     assert_eq!(metrics.failures.get_or_create(&labels).get(), 3);
     assert_eq!(metrics.pings.get_or_create(&Kind::Hustings.label()).get(), 0, "no ping was sent");
 }
@@ -291,7 +295,7 @@ async fn each_read_of_evidence_has_an_outcome_and_its_failures_are_counted() {
     let outcomes = executor.clone().carry_out(LeaseKey::new("n", "l"), actions, String::new()).await;
     let failed = |outcome: &Observation| matches!(outcome, Observation::Failed { target: Target::Evidence });
     assert!(outcomes.len() == 2 && outcomes.iter().all(failed), "{outcomes:?}");
-    let labels = FailureLabels::new(metrics::Request::ReadEvidence, metrics::Failure::Forbidden);
+    let labels = FailureLabels::new(metrics::RequestKind::ReadEvidence, metrics::FailureReason::Forbidden);
     assert_eq!(executor.metrics.failures.get_or_create(&labels).get(), 2);
 }
 

@@ -250,7 +250,7 @@ fn a_decision_that_finds_no_candidate_counts_once_as_an_election_without_a_resul
     }
     let metrics = &scene.measurements.metrics;
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).get(), 1);
-    assert_eq!(scene.measurements.state(&scene.key), LeaseState::NoCandidate);
+    assert_eq!(scene.measurements.state(&scene.key), LeaseStateLabel::NoCandidate);
     assert_eq!(scene.sample(20).map(|sample| sample.held), Some(false));
 }
 

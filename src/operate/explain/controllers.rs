@@ -1,13 +1,20 @@
 //! The controllers that elect in this namespace.
 
+use hustings_core::elector::CONTROLLER_WAIT;
 use hustings_core::model::CandidateKind;
 
 use super::scene::{ControllerInstallation, Controllers};
 use super::situation::{HolderKind, Situation};
+use super::words::duration;
 
 /// How the candidates elect without a controller.
-pub(super) const WITHOUT: &str = "Without a controller, the candidates elect among themselves: 25 s after the Lease has \
-                                  become free, the best one claims it, and each further one half a second later.";
+pub(super) fn without() -> String {
+    let wait = duration(CONTROLLER_WAIT);
+    format!(
+        "Without a controller, the candidates elect among themselves: {wait} after the Lease has become free, the best \
+         one claims it, and each further one half a second later."
+    )
+}
 
 pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     if matches!(situation.leadership, HolderKind::Direct | HolderKind::Unknown) {
@@ -16,7 +23,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     let mut sentences = match &situation.scene.controllers {
         Controllers::Unknown(reason) => vec![format!("Whether a controller runs is unknown: {reason}.")],
         Controllers::Found(found) if found.is_empty() => {
-            vec![format!("No controller was found. {WITHOUT}")]
+            vec![format!("No controller was found. {}", without())]
         }
         Controllers::Found(found) => found.iter().map(|controller| describe(situation, controller)).collect(),
     };
@@ -34,7 +41,7 @@ fn describe(situation: &Situation<'_>, controller: &ControllerInstallation) -> S
         (Some((0, replicas)), Some(leader)) => {
             format!("{place}: 0 of {replicas} controllers are available, but {leader} elects.")
         }
-        (Some((0, _)), None) => format!("{place}: none of its controllers is available. {WITHOUT}"),
+        (Some((0, _)), None) => format!("{place}: none of its controllers is available. {}", without()),
         (Some((available, replicas)), _) => format!("{place}: {available} of {replicas} controllers are available."),
         (None, _) => format!("{place}."),
     };

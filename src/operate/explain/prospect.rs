@@ -6,7 +6,7 @@ use std::time::Duration;
 use hustings_core::election::Event;
 use hustings_core::model::{ContainerEnd, Hold, LeaseRecord, PodRecord, SessionStamp};
 
-use super::controllers::WITHOUT;
+use super::controllers::without;
 use super::explanation::Prospect;
 use super::scene::{Controllers, HolderPod};
 use super::situation::{HolderKind, Situation};
@@ -164,7 +164,7 @@ fn reports(forecast: &Forecast) -> Option<String> {
 
 /// What happens instead if no controller elects.
 fn fallback(situation: &Situation<'_>) -> Option<String> {
-    is_without_controller(situation).then(|| format!("That takes a controller. {WITHOUT}"))
+    is_without_controller(situation).then(|| format!("That takes a controller. {}", without()))
 }
 
 /// Predicts what happens if the holder dies while no controller elects. The electors then decide; during a hold, they
@@ -177,7 +177,7 @@ fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<P
     let lasts = duration(situation.lease_lasts());
     let sentences = vec![
         format!("The Lease would expire {lasts} after the last renewal."),
-        WITHOUT.to_owned(),
+        without(),
         format!("So {name} would lead after about {}.", duration(after)),
     ];
     Some(Prospect {

@@ -64,7 +64,8 @@ fn of_request(situation: &Situation<'_>) -> Option<ExplainedWait> {
         until: None,
         meaning: format!(
             "The holder stops its work, and then hands over to {preferred}. An event reports a holder that has not done \
-             so after a minute."
+             so after {}.",
+            duration(Config::default().ignored_after)
         ),
     })
 }
@@ -74,7 +75,7 @@ fn of_grant(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     let mut waits = vec![within(
         CONTROLLER,
         Timer::EarlyPings.as_str(),
-        Duration::from_secs(1),
+        Config::default().take_up,
         format!("The controller looks for the next best candidate unless {holder} takes up its grant."),
     )];
     let expiry = "The grant expires unless it is taken up.".to_owned();
@@ -87,7 +88,7 @@ fn of_vacancy(situation: &Situation<'_>) -> Vec<ExplainedWait> {
         return Vec::new();
     }
     let patience = "Without a controller, the candidates claim the Lease themselves, the best one first.".to_owned();
-    vec![within(CANDIDATES, elector::Timer::ControllerWait.as_str(), Duration::from_secs(25), patience)]
+    vec![within(CANDIDATES, elector::Timer::ControllerWait.as_str(), elector::CONTROLLER_WAIT, patience)]
 }
 
 fn of_acts(situation: &Situation<'_>) -> Vec<ExplainedWait> {

@@ -97,7 +97,7 @@ label_values! {
 
 label_values! {
     /// The kind of a request to the API server.
-    Request, "request":
+    RequestKind, "request":
     /// Names the electee of a free Lease.
     Grant = "grant",
     /// Asks a holder to hand over.
@@ -130,7 +130,7 @@ label_values! {
 
 label_values! {
     /// Why a request failed.
-    Failure, "error":
+    FailureReason, "error":
     /// The object changed since it was read, was replaced, or exists already.
     Conflict = "conflict",
     /// The object is gone.
@@ -177,7 +177,7 @@ label_values! {
 
 label_values! {
     /// The state of a Lease.
-    LeaseState, "state":
+    LeaseStateLabel, "state":
     /// A candidate holds it.
     Held = "held",
     /// A candidate was elected but has not taken it up yet.

@@ -24,7 +24,7 @@ fn each_metric_is_served_under_its_own_name() {
     metrics.acks.get_or_create(&kind).inc_by(2);
     metrics.missed_pings.get_or_create(&kind).inc_by(3);
     metrics.hand_overs.inc_by(4);
-    metrics.requests.get_or_create(&Request::Grant.label()).inc_by(5);
+    metrics.requests.get_or_create(&RequestKind::Grant.label()).inc_by(5);
     metrics.preemptions.get_or_create(&PreferenceReason::Priority.label()).inc_by(6);
     metrics.elections.get_or_create(&ElectionResult::Granted.label()).inc_by(7);
     metrics.watch_failures.get_or_create(&resource).inc_by(8);

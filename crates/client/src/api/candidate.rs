@@ -50,8 +50,9 @@ pub struct LeaseCandidateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(with = "MicroTime"))]
     pub unresponsive_since: Option<MicroTime>,
-    /// dampingCount is how often the candidate left a grant unused, let the Lease expire or took it back after a
-    /// restart since its last full term. Each time doubles how long it ranks last, from 30 seconds up to 10 minutes.
+    /// dampingCount is how often the candidate lost the Lease since its last full term: it left a grant unused, let the
+    /// Lease expire, took it back after a restart, or gave it up and stayed a candidate. Each time doubles how long it
+    /// ranks last, from 30 seconds up to 10 minutes.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[cfg_attr(feature = "crd", schemars(range(min = 0)))]
     pub damping_count: i32,

@@ -36,10 +36,6 @@ pub struct Config {
     /// How long a holder may leave a preferred holder waiting before an event reports it: more than twice the default
     /// time within which an elector stops its work.
     pub ignored_after: Duration,
-    /// How long the controller waits before it asks a native holder again to hand over, after the server or the holder
-    /// has dropped a request. It asks again because an administrator may have switched the server's feature gate on, or
-    /// replaced the holder's elector. The wait is as long as the longest damping.
-    pub asks_again_after: Duration,
     /// For how many windows an answer stays valid while the grant cannot be written. After that, the controller pings
     /// all candidates again.
     pub answer_windows: u32,
@@ -95,7 +91,6 @@ impl Default for Config {
             damping_max: Duration::from_mins(10),
             pings_in_first_window: 16,
             ignored_after: Duration::from_mins(1),
-            asks_again_after: Duration::from_mins(10),
             answer_windows: 3,
             status_rest: Duration::from_secs(1),
             backoff: Duration::from_millis(500),

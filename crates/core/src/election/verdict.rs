@@ -72,7 +72,7 @@ pub struct CandidateVerdict {
     pub answered_early: bool,
     /// When it was found unresponsive.
     pub unresponsive_since: Option<WireTime>,
-    /// Grants not taken up, expired terms and reclaims since its last full term.
+    /// How often it lost the Lease since its last full term.
     pub damping_count: u32,
     /// The end of its last damping, by the wall clock.
     pub damped_until: Option<WireTime>,

@@ -17,6 +17,7 @@ use super::timers::Timer;
 use super::writes::preferred_other;
 use super::{Config, Elector, ElectorMode};
 use crate::model::{CandidateKind, LeaseRecord, LeaseStage, Moment, Purpose};
+pub use fallback::CONTROLLER_WAIT;
 pub(super) use fallback::Fallback;
 pub(super) use preference::Preference;
 use vacancy::Vacancy;

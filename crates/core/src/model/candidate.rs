@@ -72,7 +72,7 @@ pub struct RecordedStatus {
     /// `status.unresponsiveSince`, by the clock of the controller that wrote it. It is only for display: no decision
     /// compares it with a clock.
     pub unresponsive_since: Option<WireTime>,
-    /// `status.dampingCount`: grants not taken up, expired terms and reclaims since the last full term.
+    /// `status.dampingCount`: how often it lost the Lease since its last full term.
     pub damping_count: u32,
     /// `status.dampedUntil`: the end of its last damping, by the clock of the controller that wrote it.
     pub damped_until: Option<WireTime>,

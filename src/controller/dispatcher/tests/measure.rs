@@ -13,19 +13,19 @@ async fn only_the_leading_controller_reports_leases_and_their_terms() {
     let lease = LeaseKey::new("n", "l");
     dispatcher.handle(WatchEvent::Lease(lease.clone(), held_lease()));
     list_all(&mut dispatcher);
-    let leases = |state: LeaseState| metrics.leases.get_or_create(&state.label()).get();
+    let leases = |state: LeaseStateLabel| metrics.leases.get_or_create(&state.label()).get();
     for (leads, held) in [(true, 1), (false, 0), (true, 1)] {
         dispatcher.set_leading(leads);
         assert_eq!(metrics.leading.get(), i64::from(leads));
         assert_eq!(
             dispatcher.parts.reporting.measurements.state(&lease),
-            LeaseState::Unread,
+            LeaseStateLabel::Unread,
             "this leader has not decided yet"
         );
         decide_next(&mut dispatcher).await;
         dispatcher.measure();
-        assert_eq!((leases(LeaseState::Held), leases(LeaseState::Unheld)), (held, 0), "leads: {leads}");
-        assert_eq!(LeaseState::ALL.into_iter().map(leases).sum::<i64>(), held, "a standby would count it twice");
+        assert_eq!((leases(LeaseStateLabel::Held), leases(LeaseStateLabel::Unheld)), (held, 0), "leads: {leads}");
+        assert_eq!(LeaseStateLabel::ALL.into_iter().map(leases).sum::<i64>(), held, "a standby would count it twice");
         assert_eq!(metrics.candidates.get(), 2);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

@@ -29,7 +29,7 @@ use crate::model::{
 use crate::ranking::{Contender, Rank, Rule};
 
 /// How long electors wait for a controller.
-const PATIENCE: Duration = Duration::from_secs(25);
+pub const CONTROLLER_WAIT: Duration = Duration::from_secs(25);
 
 /// How long the candidates need to renew without a ping once the wait for a controller is over. An earlier list would
 /// show old signs of life.
@@ -193,7 +193,7 @@ impl Fallback {
         let due = if self.is_alone {
             vacancy.found_at.after(SIGNS_OF_LIFE_TAKE)
         } else {
-            vacancy.found_at.max(self.controller_seen_at.unwrap_or(vacancy.found_at)).after(PATIENCE)
+            vacancy.found_at.max(self.controller_seen_at.unwrap_or(vacancy.found_at)).after(CONTROLLER_WAIT)
         };
         due.max(vacancy.free_from)
     }
