@@ -1,4 +1,4 @@
-//! Who is elected, as data files: `tests/testdata/election/*.txt`, rewritten by `REWRITE=1 cargo test --test election`.
+//! Who is elected, as data files: `tests/testdata/election/*.txt`, rewritten by `REWRITE=1 cargo test -p hustings-lab`.
 //!
 //! The commands of a file change the world of `election_world`. `run` lets time pass and prints the actions of the
 //! controller and of the candidates, each with the seconds since the start. It omits renewals of the Lease. At the end
