@@ -13,7 +13,7 @@ use std::time::Duration;
 use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, NativeFields, Now, WireTime};
 
 /// client-go's default retry period.
-const RETRY_PERIOD: Duration = Duration::from_secs(2);
+pub(crate) const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// client-go's default renew deadline.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use hustings_core::election::{Action, Decision, Election, Event as Report, Observation, Source};
+use hustings_core::election::{Action, Decision, Election, Event as Report, Observation, Source, Target};
 use hustings_core::model::{CandidateKey, CandidateRecord, Moment, Reply, Request};
 
 use crate::lab::{Event, Lab};
@@ -19,8 +19,12 @@ pub struct Controller {
     pub election: Election,
     /// Its last decision, without the actions.
     pub decision: Option<Decision>,
+    /// How often it has decided.
+    pub decisions: usize,
     /// Whether it decides. A standby only observes.
-    leads: bool,
+    pub leads: bool,
+    /// Whether its watch has shown the Lease.
+    pub(crate) shows_lease: bool,
     /// How many requests the next decision waits for.
     awaited: usize,
     /// The candidates that its watch has shown.
@@ -41,7 +45,16 @@ pub(crate) struct PendingRequest {
 impl Controller {
     /// A controller with this election.
     pub fn new(name: &str, election: Election, leads: bool) -> Self {
-        Self { process: Process::new(name), election, decision: None, leads, awaited: 0, shown: BTreeSet::new() }
+        Self {
+            process: Process::new(name),
+            election,
+            decision: None,
+            decisions: 0,
+            leads,
+            shows_lease: false,
+            awaited: 0,
+            shown: BTreeSet::new(),
+        }
     }
 }
 
@@ -65,6 +78,7 @@ impl Lab {
 
     /// The watches of a controller show every object that exists, and which ones are gone.
     pub fn relist(&mut self, index: usize) {
+        self.controllers[index].shows_lease = true;
         self.show_lease(Who::Controller(index));
         let mut candidates: BTreeSet<CandidateKey> = self.controllers[index].shown.clone();
         candidates.extend(self.server.store.candidates().map(CandidateRecord::key));
@@ -113,6 +127,7 @@ impl Lab {
         let actions = std::mem::take(&mut decision.actions);
         let deadline = decision.deadline;
         controller.decision = Some(decision);
+        controller.decisions += 1;
         self.wake_at(Who::Controller(index), Some(deadline));
         for action in actions {
             let (request, report, is_awaited) = match action {
@@ -121,11 +136,11 @@ impl Lab {
                     (Request::patch_status(candidate, &*uid, status, [now.wall; 3]), None, false)
                 }
                 Action::Event(report) => {
-                    self.note(Who::Controller(index), News::Report(report));
+                    self.push(self.now_micros, Event::Report(index, report));
                     continue;
                 }
                 evidence => {
-                    self.read_evidence(index, &evidence);
+                    self.read_evidence(index, evidence);
                     continue;
                 }
             };
@@ -134,15 +149,20 @@ impl Lab {
     }
 
     /// Reads the Pod or the Node of a silent holder.
-    fn read_evidence(&mut self, index: usize, action: &Action) {
-        let fate = self.draw_fate(Who::Controller(index));
-        let observation = match action {
-            Action::ReadPod { pod } => Observation::Pod { record: self.server.pods.get(&**pod).cloned() },
-            Action::ReadNode { node } => Observation::Node { record: self.server.nodes.get(&**node).cloned() },
+    fn read_evidence(&mut self, index: usize, action: Action) {
+        let server = &mut self.server;
+        let observation = match &action {
+            Action::ReadPod { pod } if server.faults.fail() || server.faults.refused_pods.contains(&**pod) => {
+                Observation::Failed { target: Target::Evidence }
+            }
+            Action::ReadNode { .. } if server.faults.fail() => Observation::Failed { target: Target::Evidence },
+            Action::ReadPod { pod } => Observation::Pod { record: server.pods.get(&**pod).cloned() },
+            Action::ReadNode { node } => Observation::Node { record: server.nodes.get(&**node).cloned() },
             _ => return,
         };
+        let fate = self.draw_fate(Who::Controller(index));
         let at = self.now_micros + micros(fate.there) + micros(fate.back);
-        self.push(at, Event::Inform(index, observation));
+        self.push(at, Event::Read(index, action, Box::new(observation)));
     }
 
     fn send(&mut self, index: usize, pending: PendingRequest) {
@@ -164,13 +184,18 @@ impl Lab {
         }
         let wall = self.wall();
         self.check_write(&pending.request);
-        let reply = self.server.execute(&pending.request, wall);
+        let reply = self.server.execute_for_controller(&pending.request, wall);
         self.note_request(who, || {
             let (request, report) = (pending.request.clone(), pending.report.clone());
             News::Answered { request, reply: Box::new(reply.clone()), report, is_lost: fate.answer_lost }
         });
         self.show_effect(&pending.request, &reply);
+        let is_reverted = matches!((&pending.request, &reply), (Request::CreateLease { .. }, Reply::Landed(_)))
+            && self.server.faults.reverted.contains("create");
         self.push(at, Event::Answer(index, pending, if fate.answer_lost { Reply::Unknown } else { reply }));
+        if is_reverted {
+            self.delete_lease();
+        }
     }
 
     /// A controller gets an answer.

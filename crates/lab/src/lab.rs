@@ -6,16 +6,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::elector::{AttemptId, CandidateConfig, Config, ElectorMode, FailOpen, Observation, Timing};
-use hustings_core::model::{CandidateRecord, Cause, LeaseRecord, Moment, Reply, Request, Strategy, WireTime};
+use hustings_core::model::{
+    CandidateKey, CandidateRecord, Cause, LeaseRecord, Moment, Reply, Request, Strategy, WireTime,
+};
 use hustings_core::{election, elector};
 
 use crate::bare::Bare;
 use crate::checks::Checks;
 use crate::controller::{Controller, PendingRequest};
 use crate::native::Native;
-use crate::news::{Entry, Who};
+use crate::news::{Entry, News, Who};
 use crate::process::{Fate, Process, micros, true_micros_at, wall_at};
 use crate::replica::Replica;
+use crate::reverting::Reverting;
 use crate::server::Server;
 
 /// The name of the Lease in tests.
@@ -27,8 +30,14 @@ pub(crate) enum Event {
     Wake(Who),
     /// An elector observes.
     Observe(usize, elector::Observation),
+    /// A controller reports an event.
+    Report(usize, election::Event),
     /// A controller observes.
     Inform(usize, election::Observation),
+    /// A controller has read a Pod or a Node.
+    Read(usize, election::Action, Box<election::Observation>),
+    /// The client that reverts changes observes what has changed.
+    Revert,
     /// A request of an elector reaches the server.
     Execute(usize, AttemptId, Request, Fate),
     /// A request of a controller reaches the server.
@@ -38,6 +47,10 @@ pub(crate) enum Event {
     /// The process of an elector is killed.
     Kill(usize),
 }
+
+/// The turns of one round. The rounds of an instant follow each other until nothing is left to do: all processes act,
+/// then the client that reverts changes, then the first controller decides, then the others.
+const TURNS: u64 = 5;
 
 /// The lab.
 pub struct Lab {
@@ -53,6 +66,8 @@ pub struct Lab {
     pub natives: Vec<Native>,
     /// The bare processes.
     pub bare: Vec<Bare>,
+    /// A client that reverts changes.
+    pub reverting: Reverting,
     /// Draws the jitter of electors; the constant 0 in scripts.
     pub chance: Box<dyn FnMut() -> u32>,
     /// Draws the fate of each request, instead of the fate that is set for its process.
@@ -63,8 +78,10 @@ pub struct Lab {
     pub records_requests: bool,
     /// Checks of each event, for tests.
     pub checks: Option<Checks>,
-    /// What will happen, by its time. Decisions of controllers come last at each instant.
-    queue: BTreeMap<(i64, bool, u64), Event>,
+    /// What will happen, by its time and turn.
+    queue: BTreeMap<(i64, u64, u64), Event>,
+    /// The turn of the current event.
+    turn: u64,
     sequence: u64,
 }
 
@@ -78,12 +95,14 @@ impl Lab {
             controllers: Vec::new(),
             natives: Vec::new(),
             bare: Vec::new(),
+            reverting: Reverting::default(),
             chance: Box::new(|| 0),
             fates: None,
             news: Vec::new(),
             records_requests: false,
             checks: None,
             queue: BTreeMap::new(),
+            turn: 0,
             sequence: 0,
         }
     }
@@ -121,9 +140,25 @@ impl Lab {
         self.begin(index);
     }
 
+    /// Starts a controller in place of another one. Answers and events on their way to the former one are lost.
+    pub fn replace_controller(&mut self, index: usize, controller: Controller) {
+        self.queue.retain(|_, event| match event {
+            Event::Wake(Who::Controller(to))
+            | Event::Report(to, _)
+            | Event::Inform(to, _)
+            | Event::Read(to, ..)
+            | Event::Carry(to, ..)
+            | Event::Answer(to, ..) => *to != index,
+            _ => true,
+        });
+        self.controllers[index] = controller;
+        self.relist(index);
+        self.nudge(Who::Controller(index));
+    }
+
     /// Makes the first decision of an elector, and lets its watches show the current state.
     fn begin(&mut self, index: usize) {
-        self.push(self.now_micros, Event::Wake(Who::Replica(index)));
+        self.nudge(Who::Replica(index));
         self.show_lease(Who::Replica(index));
         self.show_own_candidate(index);
     }
@@ -152,9 +187,10 @@ impl Lab {
     }
 
     /// Edits a candidate as a third party, if there is one of this name.
-    pub fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
-        self.server.store.edit_candidate(name, edit);
-        self.candidate_changed(name);
+    pub fn edit_candidate(&mut self, candidate: impl Into<CandidateKey>, edit: impl FnOnce(&mut CandidateRecord)) {
+        let candidate = candidate.into();
+        self.server.store.edit_candidate(candidate.clone(), edit);
+        self.candidate_changed(candidate);
     }
 
     /// Pings a candidate, like a controller whose wall clock is ahead by `ahead_micros`.
@@ -166,9 +202,10 @@ impl Lab {
     }
 
     /// Deletes a candidate.
-    pub fn delete_candidate(&mut self, name: &str) {
-        self.server.store.delete_candidate(name);
-        self.candidate_changed(name);
+    pub fn delete_candidate(&mut self, candidate: impl Into<CandidateKey>) {
+        let candidate = candidate.into();
+        self.server.store.delete_candidate(candidate.clone());
+        self.candidate_changed(candidate);
     }
 
     /// The number of the elector that leads.
@@ -183,17 +220,18 @@ impl Lab {
     }
 
     /// Runs until `is_done`, or until `until_micros`. Returns false if that takes more than `most_events` events.
-    pub fn run_until(&mut self, until_micros: i64, most_events: usize, is_done: impl Fn(&Self) -> bool) -> bool {
+    pub fn run_until(&mut self, until_micros: i64, most_events: usize, mut is_done: impl FnMut(&Self) -> bool) -> bool {
         for _ in 0..most_events {
             if is_done(self) {
                 return true;
             }
             let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= until_micros) else {
                 self.now_micros = self.now_micros.max(until_micros);
+                self.turn = 0;
                 return true;
             };
-            let ((at, ..), event) = entry.remove_entry();
-            self.now_micros = self.now_micros.max(at);
+            let ((at, turn, _), event) = entry.remove_entry();
+            (self.now_micros, self.turn) = (self.now_micros.max(at), turn);
             self.check_ranges();
             self.happen(event);
             self.check_ranges();
@@ -204,9 +242,19 @@ impl Lab {
 
     pub(crate) fn push(&mut self, at: i64, event: Event) {
         self.sequence = self.sequence.saturating_add(1);
-        // Before it decides, a controller observes everything that has happened by then.
-        let is_decision = matches!(event, Event::Wake(Who::Controller(_)));
-        self.queue.insert((at, is_decision, self.sequence), event);
+        let is_now = at == self.now_micros;
+        let round = if is_now { self.turn } else { 0 };
+        let next = |turn: u64| if is_now && turn <= round { turn + ((round - turn) / TURNS + 1) * TURNS } else { turn };
+        let turn = match event {
+            Event::Wake(Who::Bare(_) | Who::Native(_)) => next(1),
+            Event::Revert => next(2),
+            // Before it decides, a controller observes everything that has happened by then.
+            Event::Wake(Who::Controller(0)) => next(3),
+            Event::Wake(Who::Controller(_)) => next(4),
+            // What follows at once belongs to the same turn.
+            _ => round,
+        };
+        self.queue.insert((at, turn, self.sequence), event);
     }
 
     /// A process of the lab.
@@ -232,13 +280,17 @@ impl Lab {
             Event::Execute(index, attempt, request, fate) => return self.execute(index, attempt, &request, fate),
             Event::Carry(index, pending, fate) => return self.carry(index, pending, fate),
             Event::Kill(index) => return self.end(index),
+            Event::Revert => return self.revert(),
             Event::Wake(who) => who,
             Event::Observe(index, _) => Who::Replica(index),
-            Event::Inform(index, _) | Event::Answer(index, ..) => Who::Controller(index),
+            Event::Report(index, _) | Event::Inform(index, _) | Event::Read(index, ..) | Event::Answer(index, ..) => {
+                Who::Controller(index)
+            }
         };
         let true_micros = self.now_micros;
         let process = self.process(who);
         if process.crashed {
+            process.next_wake = None;
             return;
         }
         if true_micros < process.frozen_until {
@@ -249,11 +301,17 @@ impl Lab {
         let is_wake = matches!(event, Event::Wake(_));
         match event {
             // A later decision has replaced this deadline.
-            Event::Wake(_) if process.next_wake.is_some_and(|at| at > true_micros) => return,
+            Event::Wake(_) if process.next_wake.is_none_or(|at| at > true_micros) => return,
+            Event::Wake(_) => process.next_wake = None,
             Event::Observe(index, observation) => self.replicas[index].elector.observe(now, observation),
+            Event::Report(_, report) => self.note(who, News::Report(report)),
             Event::Inform(index, observation) => self.inform(index, observation),
+            Event::Read(index, action, observation) => {
+                self.inform(index, (*observation).clone());
+                self.note_request(who, || News::Read(action, observation));
+            }
             Event::Answer(index, pending, reply) => self.answer(index, *pending, reply),
-            Event::Wake(_) | Event::Execute(..) | Event::Carry(..) | Event::Kill(_) => {}
+            Event::Revert | Event::Execute(..) | Event::Carry(..) | Event::Kill(_) => {}
         }
         match who {
             Who::Replica(index) => self.decide(index),
@@ -276,8 +334,10 @@ impl Lab {
 
     /// Lets a process act now.
     pub fn nudge(&mut self, who: Who) {
-        self.process(who).next_wake = None;
-        self.push(self.now_micros, Event::Wake(who));
+        let now = Some(self.now_micros);
+        if std::mem::replace(&mut self.process(who).next_wake, now) != now {
+            self.push(self.now_micros, Event::Wake(who));
+        }
     }
 }
 

@@ -13,9 +13,10 @@ mod native;
 mod news;
 mod process;
 mod replica;
+mod reverting;
 mod server;
 
-pub use bare::{Bare, Term};
+pub use bare::{Bare, Term, released};
 pub use checks::Checks;
 pub use controller::Controller;
 pub use lab::{LEASE, Lab, candidate, config, coordinated};
@@ -23,4 +24,5 @@ pub use native::Native;
 pub use news::{Entry, News, Who};
 pub use process::{Fate, Process, micros, seconds, wall_at};
 pub use replica::{Replica, WorkStops};
-pub use server::{Server, Strips};
+pub use reverting::Reverting;
+pub use server::{Faults, Server, Strips};

@@ -1,9 +1,9 @@
 //! One process of client-go in the lab. Its reads and writes take no time: the lab does not test client-go's own
 //! network and watches.
 
-use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, WireTime};
+use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, WireTime};
 
-use crate::client_go::{ClientGo, Stands, Step};
+use crate::client_go::{ClientGo, RETRY_PERIOD, Stands, Step};
 use crate::lab::Lab;
 use crate::news::{News, Who};
 use crate::process::Process;
@@ -14,6 +14,10 @@ pub struct Native {
     pub process: Process,
     /// Its elector.
     pub elector: ClientGo,
+    /// Whether it reads the Lease, and so takes grants up.
+    pub takes_up: bool,
+    /// The candidate that it creates, also after a deletion.
+    pub nominated: Option<CandidateRecord>,
 }
 
 impl Native {
@@ -24,30 +28,37 @@ impl Native {
 }
 
 impl Lab {
-    /// Starts a process of client-go; a coordinated one creates its candidate with this version.
-    pub fn add_native(&mut self, name: &str, stands: Stands, version: &str, wall_offset_micros: i64) {
+    /// Starts a process of client-go, in place of a process of this name. Returns its number.
+    pub fn start_native(&mut self, name: &str, stands: Stands, lease_seconds: u32, wall_offset_micros: i64) -> usize {
         let mut process = Process::new(name);
         process.set_clock(0, 0, wall_offset_micros);
-        let now = process.local(self.now_micros);
-        self.natives.push(Native { elector: ClientGo::new(name, stands, 15, now), process });
-        let index = self.natives.len() - 1;
-        if stands == Stands::Coordinated {
-            let candidate = CandidateRecord {
-                kind: CandidateKind::Native,
-                name: name.to_owned(),
-                creation_time: self.wall(),
-                lease_name: self.server.lease_name.clone(),
-                binary_version: version.to_owned(),
-                emulation_version: Some(version.to_owned()),
-                // Some time passes until the first ping.
-                renew_time: Some(WireTime::from_micros(now.wall.as_micros() - 1000)),
-                ..CandidateRecord::default()
-            };
-            self.server.store.put_candidate(candidate);
-            self.note(Who::Native(index), News::Does("creates its candidate", None));
-            self.candidate_changed(CandidateKey::native(name));
+        let elector = ClientGo::new(name, stands, lease_seconds, process.local(self.now_micros));
+        let mut started = Native { process, elector, takes_up: true, nominated: None };
+        let index = self.natives.iter().position(|native| native.process.name == name).unwrap_or(self.natives.len());
+        if let Some(former) = self.natives.get_mut(index) {
+            started.nominated = former.nominated.take();
+            *former = started;
+        } else {
+            self.natives.push(started);
         }
         self.nudge(Who::Native(index));
+        index
+    }
+
+    /// Creates or changes the candidate of a process. As with client-go, a new one has a `renewTime` just before now.
+    pub fn put_native_candidate(&mut self, index: usize, mut record: CandidateRecord) {
+        if self.server.store.candidate(record.key()).is_none() {
+            let wall = self.natives[index].process.local(self.now_micros).wall;
+            // Some time passes until the first ping.
+            record.renew_time = record.renew_time.or(Some(WireTime::from_micros(wall.as_micros() - 1000)));
+            self.note(Who::Native(index), News::Does("creates its candidate", None));
+        }
+        if record.uid.is_empty() {
+            record.creation_time = self.wall();
+        }
+        let key = self.server.store.put_candidate(record.clone()).key();
+        self.natives[index].nominated = Some(CandidateRecord { ping_time: None, ..record });
+        self.candidate_changed(key);
     }
 
     /// A process of client-go stops on SIGTERM.
@@ -56,7 +67,7 @@ impl Lab {
         let native = &mut self.natives[index];
         let now = native.process.local(self.now_micros);
         let step = native.elector.stop(lease.as_ref(), now);
-        self.carry_out(index, step);
+        self.carry_out(index, lease.as_ref(), step);
     }
 
     pub(crate) fn play_native(&mut self, index: usize) {
@@ -64,10 +75,13 @@ impl Lab {
         let lease = self.server.lease().cloned();
         let native = &mut self.natives[index];
         let now = native.process.local(self.now_micros);
-        let step = native.elector.poll(lease.as_ref(), now);
-        self.carry_out(index, step);
-        if !self.natives[index].process.crashed {
-            let next = self.natives[index].elector.next_at();
+        if native.takes_up {
+            let step = native.elector.poll(lease.as_ref(), now);
+            self.carry_out(index, lease.as_ref(), step);
+        }
+        let Native { elector, process, takes_up, .. } = &self.natives[index];
+        if !process.crashed {
+            let next = if *takes_up { elector.next_at() } else { now.moment.after(RETRY_PERIOD) };
             self.wake_at(Who::Native(index), Some(next));
         }
     }
@@ -75,27 +89,46 @@ impl Lab {
     fn keep_candidate(&mut self, index: usize) {
         let native = &mut self.natives[index];
         let now = native.process.local(self.now_micros);
-        let name = native.process.name.clone();
-        let key = CandidateKey::native(&name);
-        let Some(record) = self.server.store.candidate(&key) else { return };
+        let key = CandidateKey::native(&native.process.name);
+        let Some(record) = self.server.store.candidate(&key) else {
+            let nominated = native.nominated.clone().filter(|_| native.elector.next_at() <= now.moment);
+            if let Some(nominated) = nominated
+                && native.elector.renews_candidate(&nominated, now).is_some()
+            {
+                let created = CandidateRecord { uid: String::new(), renew_time: None, ..nominated };
+                self.put_native_candidate(index, created);
+            }
+            return;
+        };
+        let does = if record.ping_time > record.renew_time { "answers" } else { "renews its candidate" };
         if let Some(renew_time) = native.elector.renews_candidate(record, now) {
             self.server.store.edit_candidate(&key, |record| record.renew_time = Some(renew_time));
-            self.note(Who::Native(index), News::Does("renews its candidate", None));
+            self.note(Who::Native(index), News::Does(does, None));
             self.candidate_changed(key);
         }
     }
 
-    fn carry_out(&mut self, index: usize, step: Step) {
-        let stands = self.natives[index].elector.stands();
+    fn carry_out(&mut self, index: usize, lease: Option<&LeaseRecord>, step: Step) {
+        let Native { elector, process, .. } = &mut self.natives[index];
+        let holder = lease.and_then(|lease| lease.holder.as_deref());
+        let is_named = holder == Some(&process.name);
         let (record, does) = match step {
             Step::Wait => return,
             Step::Renew(record) => (Some(record), "renews"),
-            Step::Begin(record) if stands == Stands::Coordinated => (Some(record), "takes up"),
-            Step::Begin(record) => (Some(record), "claims"),
-            Step::Release(record) => (Some(record), "releases and exits"),
+            Step::Begin(record) => {
+                let does = match elector.stands() {
+                    Stands::Coordinated => "takes up",
+                    Stands::Plain if is_named => "leads by its name",
+                    Stands::Plain if holder.is_none() => "claims the free Lease",
+                    Stands::Plain => "claims the expired Lease",
+                };
+                (Some(record), does)
+            }
+            Step::Release(record) if is_named => (Some(record), "releases and exits"),
+            Step::Release(record) => (Some(record), "releases the Lease of its successor and exits"),
             Step::Exit => (None, "exits"),
         };
-        self.natives[index].process.crashed = does.ends_with("exits");
+        process.crashed = does.ends_with("exits");
         match record {
             Some(record) => self.write_lease(Who::Native(index), does, record),
             None => self.note(Who::Native(index), News::Does(does, None)),

@@ -1,9 +1,10 @@
 //! The server of a lab: the reference store, behind an admission policy, with or without the kind LeaseCandidate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hustings_core::model::{
-    CandidatePatch, LeaseRecord, NodeRecord, Object, Outcome, PodRecord, ReferenceStore, Reply, Request, Set, WireTime,
+    CandidateKey, CandidateKind, CandidatePatch, LeaseRecord, LeaseWrite, NodeRecord, Object, Outcome, PodRecord,
+    ReferenceStore, Reply, Request, Set, WireTime,
 };
 
 /// The part of every write that an admission policy reverts.
@@ -17,6 +18,22 @@ pub enum Strips {
     Everything,
 }
 
+/// What goes wrong with the requests of controllers.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// How many of the next requests fail.
+    pub failing: usize,
+    /// How many of the next writes of a status meet a conflict, although there is no newer version.
+    pub conflicting: usize,
+    /// The writes that succeed and have no effect: purposes of writes of the Lease, `create`, `enrol`, `ping`, `status`
+    /// and `delete`.
+    pub reverted: BTreeSet<String>,
+    /// The candidates whose pings the server rejects.
+    pub refused_pings: BTreeSet<String>,
+    /// The Pods that it lets no controller read.
+    pub refused_pods: BTreeSet<String>,
+}
+
 /// The server.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -28,10 +45,21 @@ pub struct Server {
     pub strips: Option<Strips>,
     /// Whether the cluster lacks the kind LeaseCandidate.
     pub lacks_candidates: bool,
+    /// What goes wrong with the requests of controllers.
+    pub faults: Faults,
     /// The Pods.
     pub pods: BTreeMap<String, PodRecord>,
     /// The Nodes.
     pub nodes: BTreeMap<String, NodeRecord>,
+}
+
+impl Faults {
+    /// Whether this request fails.
+    pub(crate) fn fail(&mut self) -> bool {
+        let fails = self.failing > 0;
+        self.failing = self.failing.saturating_sub(1);
+        fails
+    }
 }
 
 impl Server {
@@ -41,9 +69,64 @@ impl Server {
             store: ReferenceStore::new(),
             strips: None,
             lacks_candidates: false,
+            faults: Faults::default(),
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
         }
+    }
+
+    /// Executes a request of a controller, unless it meets a fault.
+    pub(crate) fn execute_for_controller(&mut self, request: &Request, wall: WireTime) -> Reply {
+        if self.faults.fail() {
+            return Outcome::Unknown;
+        }
+        let Faults { conflicting, reverted, refused_pings, .. } = &mut self.faults;
+        match request {
+            Request::PatchCandidate { candidate, uid, patch } => {
+                let what = if matches!(patch, CandidatePatch::Ping(_)) { "ping" } else { "status" };
+                if what == "ping"
+                    && candidate.kind == CandidateKind::Hustings
+                    && refused_pings.contains(&*candidate.name)
+                {
+                    return Outcome::Refused;
+                }
+                if what == "status" && *conflicting > 0 {
+                    *conflicting -= 1;
+                    return Outcome::Conflict;
+                }
+                if reverted.contains(what)
+                    && let Some(reverted) = self.reverted(candidate, uid)
+                {
+                    return reverted;
+                }
+            }
+            Request::DeleteCandidate { candidate, uid, .. } if reverted.contains("delete") => {
+                if let Some(reverted) = self.reverted(candidate, uid) {
+                    return reverted;
+                }
+            }
+            Request::WriteLease { name, write, .. } => {
+                if let Some(lease) = self.store.lease(name)
+                    && lease.resource_version == write.resource_version
+                {
+                    let mut kept = (**write).clone();
+                    if reverted.contains(write.purpose.as_str()) {
+                        kept = LeaseWrite { enrol: write.enrol, ..LeaseWrite::new(write.purpose, lease) };
+                    }
+                    kept.enrol &= !reverted.contains("enrol");
+                    let request = Request::WriteLease { name: name.clone(), write: Box::new(kept) };
+                    return self.execute(&request, wall);
+                }
+            }
+            _ => {}
+        }
+        self.execute(request, wall)
+    }
+
+    /// The reply to a write of a candidate that is reverted at once.
+    fn reverted(&mut self, candidate: &CandidateKey, uid: &str) -> Option<Reply> {
+        let record = self.store.candidate(candidate.clone()).filter(|record| record.uid == uid)?.clone();
+        Some(Outcome::Landed(Object::Candidate(self.store.put_candidate(record).clone())))
     }
 
     /// Executes a request of a process.

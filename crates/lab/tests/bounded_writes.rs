@@ -5,8 +5,7 @@ mod election_world;
 
 use std::time::Duration;
 
-use election_world::others::SecondController;
-use election_world::{Process, World};
+use election_world::World;
 use hustings_core::election::{Config, EvidenceConfig};
 use hustings_core::model::{Annotation, CandidateRecord, Exclusion};
 
@@ -27,9 +26,7 @@ fn candidate(world: &mut World, name: &str, emulation: &str, live: bool, takes_u
         owned: name != "unowned",
         ..CandidateRecord::default()
     };
-    let mut process = Process::default();
-    (process.live, process.takes_up) = (live, takes_up);
-    world.put_candidate(record, process);
+    world.put_candidate(record, |bare| (bare.process.crashed, bare.takes_up) = (!live, takes_up));
 }
 
 /// How many candidates there are.
@@ -45,7 +42,7 @@ fn play(world: &mut World, takes_up: bool) {
     }
     candidate(world, "unowned", "1.29", false, takes_up);
     world.run(MINUTE);
-    world.processes.get_mut("a").expect("it was created").live = false;
+    world.kill("a");
     world.run(MINUTE);
     candidate(world, "c", "1.30", true, takes_up);
     world.run(MINUTE);
@@ -85,7 +82,7 @@ fn two_controllers_that_both_lead_come_to_rest() {
             if is_late {
                 play(&mut world, true);
             }
-            world.lead_twice(SecondController { config: second.clone(), clock_seconds });
+            world.lead_twice(second.clone(), clock_seconds);
             if !is_late {
                 play(&mut world, true);
             }
@@ -114,7 +111,7 @@ fn whatever_another_client_reverts_is_written_ever_more_rarely() {
         ("renewal", MOST_OF_AN_ELECTION * 3),
     ] {
         let mut world = World::new(Config::default());
-        world.undoing.insert(field.to_owned());
+        world.undo([field.to_owned()].into());
         // Otherwise a grant is taken up before the client observes it.
         play(&mut world, field != "grant");
         world.run(60 * MINUTE);

@@ -40,8 +40,7 @@ use std::time::Duration;
 
 use acts::{acts, answer, end};
 use datadriven::{TestCase, walk};
-use election_world::World;
-use election_world::others::SecondController;
+use election_world::{WALL_START, World};
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::{
     Annotation, CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, Exclusion, LeaseRecord, NodeRecord, Pod,
@@ -67,8 +66,8 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "config" => {
             let config = config(case)?;
             let namespace = word(case, "namespace").unwrap_or_else(|| "default".to_owned());
-            *world = World::in_namespace(config, &namespace);
-            world.lag = word(case, "lag").map_or(Ok(Duration::ZERO), |value| seconds(&value))?;
+            let lag = word(case, "lag").map_or(Ok(Duration::ZERO), |value| seconds(&value))?;
+            *world = World::in_namespace(config, &namespace, lag);
         }
         "candidate" => {
             let change = Change::take(case)?;
@@ -96,26 +95,26 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "node" => {
             let [is_out_of_service, is_ready] = ["out", "ready"].map(|flag| case.args.remove(flag).is_some());
             let name = name(case)?;
-            world.nodes.insert(name.clone(), NodeRecord { name, is_out_of_service, is_ready });
+            world.lab.server.nodes.insert(name.clone(), NodeRecord { name, is_out_of_service, is_ready });
         }
         "gate" => {
             let is_off = case.args.remove("off").is_some();
-            world.switch_gate(!is_off);
+            world.lab.server.store.keep_native_fields(!is_off);
         }
-        "delete-lease" => world.delete_lease(),
+        "delete-lease" => world.lab.delete_lease(),
         "restart" => world.restart(),
         "stand-by" => world.stand_by(),
         "take-over" => world.take_over(),
-        "fail" => world.failing = number(case, "count")?.unwrap_or(1),
-        "revert" => world.reverted = std::mem::take(&mut case.args).into_keys().collect(),
-        "undo" => world.undoing = std::mem::take(&mut case.args).into_keys().collect(),
-        "reverts" => return Ok(format!("{}\n", std::mem::take(&mut world.reverts))),
+        "fail" => world.lab.server.faults.failing = number(case, "count")?.unwrap_or(1),
+        "revert" => world.lab.server.faults.reverted = std::mem::take(&mut case.args).into_keys().collect(),
+        "undo" => world.undo(std::mem::take(&mut case.args).into_keys().collect()),
+        "reverts" => return Ok(format!("{}\n", std::mem::take(&mut world.lab.reverting.times))),
         "second" => {
             let clock_seconds = word(case, "clock").map_or(Ok(0), |value| signed_seconds(&value))?;
             let config = config(case)?;
-            world.lead_twice(SecondController { config, clock_seconds });
+            world.lead_twice(config, clock_seconds);
         }
-        "conflict" => world.conflicting = number(case, "count")?.unwrap_or(1),
+        "conflict" => world.lab.server.faults.conflicting = number(case, "count")?.unwrap_or(1),
         "keep" => {
             history.extend(world.lease().cloned().map(|record| Observation::Lease { record, source: Source::Watch }));
             history.extend(
@@ -126,7 +125,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         }
         "stale" => {
             for observation in history.clone() {
-                world.election.observe(world.now(), observation);
+                world.inform(observation);
             }
         }
         "run" => {
@@ -136,10 +135,9 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         }
         "kill" | "revive" | "ack" | "leave" | "release" | "delete" => {
             let name = name(case)?;
-            let is_native = !world.processes.contains_key(&name) && world.natives.contains_key(&name);
+            let is_native = world.process(&name).is_none() && world.native(&name).is_some();
             match directive.as_str() {
-                "kill" if is_native => world.natives.get_mut(&name).ok_or("no such process")?.live = false,
-                "kill" => world.processes.get_mut(&name).ok_or("no such candidate")?.live = false,
+                "kill" => world.kill(&name),
                 "revive" => world.revive(&name),
                 "ack" => world.ack(&name),
                 "leave" => world.leave(&name),
@@ -211,49 +209,54 @@ impl Change {
             self.put_native(world, name);
             return;
         }
-        let known = world.record(&CandidateKey::hustings(name));
-        let (mut record, mut process) = match known.cloned().zip(world.processes.get(name).cloned()) {
-            Some(known) if !has("new") => known,
-            known => {
-                let record = CandidateRecord {
-                    name: name.to_owned(),
-                    lease_name: "l".to_owned(),
-                    owned: true,
-                    binary_version: "1.32".to_owned(),
-                    emulation_version: Some("1.32".to_owned()),
-                    pod: Some(Pod { name: name.to_owned(), uid: name.to_owned() }).filter(|_| !has("static")),
-                    session: Some(format!("{name}.c.n.1")),
-                    ..CandidateRecord::default()
-                };
-                (record, known.map(|(_, process)| process).or_else(|| world.orphan(name)).unwrap_or_default())
-            }
+        let known = world.lab.server.store.candidate(name).cloned().filter(|_| !has("new"));
+        let mut record = match known {
+            Some(known) => known,
+            None => CandidateRecord {
+                name: name.to_owned(),
+                lease_name: "l".to_owned(),
+                owned: true,
+                binary_version: "1.32".to_owned(),
+                emulation_version: Some("1.32".to_owned()),
+                pod: Some(Pod { name: name.to_owned(), uid: name.to_owned() }).filter(|_| !has("static")),
+                session: Some(format!("{name}.c.n.1")),
+                ..CandidateRecord::default()
+            },
         };
         self.claim(&mut record);
         self.exclude(world, &mut record);
         record.priority = self.priority.unwrap_or(record.priority);
         record.lease_duration_seconds = self.declares.or(record.lease_duration_seconds);
-        process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
-        process.clock_seconds = self.clock.unwrap_or(process.clock_seconds);
         record.owned &= !has("unowned");
         if let (true, Some(owner)) = (has("reowned"), &mut record.pod) {
             owner.uid = format!("later-{name}");
         }
-        process.live &= !has("dead");
-        process.takes_up = (process.takes_up || has("diligent")) && !has("lazy");
-        process.hands_over &= !has("stubborn");
-        process.refuses_pings |= has("refused");
+        if has("refused") {
+            world.lab.server.faults.refused_pings.insert(name.to_owned());
+        }
         self.create(world, &mut record);
-        world.put_candidate(record, process);
+        world.put_candidate(record, |bare| {
+            bare.process.crashed |= has("dead");
+            bare.takes_up = (bare.takes_up || has("diligent")) && !has("lazy");
+            bare.hands_over &= !has("stubborn");
+            bare.lease_seconds = self.lease_seconds.unwrap_or(bare.lease_seconds);
+            if let Some(term) = &mut bare.term {
+                term.lease_seconds = bare.lease_seconds;
+            }
+            if let Some(clock) = self.clock {
+                bare.process.set_clock(0, 0, clock * 1_000_000);
+            }
+        });
     }
 
     /// Creates or changes a native candidate and its process. It has neither a priority nor an owner.
     fn put_native(&self, world: &mut World, name: &str) {
-        let known = world.record(&CandidateKey::native(name)).cloned().filter(|_| !self.has("new"));
-        let is_running = world.natives.get(name).is_some_and(|native| native.elector.stands() == Stands::Coordinated);
+        let known = world.lab.server.store.candidate(CandidateKey::native(name)).cloned().filter(|_| !self.has("new"));
+        let is_running = world.native(name).is_some_and(|native| native.elector.stands() == Stands::Coordinated);
         if !is_running || self.has("new") {
             self.start_native(world, name, Stands::Coordinated);
-        } else if let (Some(clock), Some(native)) = (self.clock, world.natives.get_mut(name)) {
-            native.clock_seconds = clock;
+        } else if let (Some(clock), Some(native)) = (self.clock, world.native_mut(name)) {
+            native.process.set_clock(0, 0, clock * 1_000_000);
         }
         let mut record = known.unwrap_or_else(|| CandidateRecord {
             kind: CandidateKind::Native,
@@ -278,10 +281,10 @@ impl Change {
     }
 
     fn start_native(&self, world: &mut World, name: &str, stands: Stands) {
-        let native = world.start_native(name, stands, self.lease_seconds.unwrap_or(15));
-        native.live = !self.has("dead");
+        let (seconds, clock) = (self.lease_seconds.unwrap_or(15), self.clock.unwrap_or(0));
+        let native = world.start_native(name, stands, seconds, clock);
+        native.process.crashed = self.has("dead");
         native.takes_up = !self.has("lazy");
-        native.clock_seconds = self.clock.unwrap_or(0);
     }
 
     fn has(&self, flag: &str) -> bool {
@@ -378,13 +381,18 @@ fn pod(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     let flags = ["shared", "gone", "timeless", "refused"];
     let [shared, gone, timeless, refused] = flags.map(|flag| case.args.remove(flag).is_some());
     let name = name(case)?;
-    world.refuse_reads(&name, refused);
+    let server = &mut world.lab.server;
+    if refused {
+        server.faults.refused_pods.insert(name.clone());
+    } else {
+        server.faults.refused_pods.remove(&name);
+    }
     if gone {
-        world.pods.remove(&name);
+        server.pods.remove(&name);
         return Ok(());
     }
-    let finished_at = finished.map(World::wall_at).filter(|_| !timeless);
-    let pod = world.pods.entry(name.clone()).or_default();
+    let finished_at = finished.map(wall_at).filter(|_| !timeless);
+    let pod = server.pods.entry(name.clone()).or_default();
     pod.uid = uid.unwrap_or(name);
     (pod.config_hash, pod.shares_processes) = (hash.or(pod.config_hash.take()), shared);
     pod.node = node.or(pod.node.take());
@@ -392,4 +400,9 @@ fn pod(world: &mut World, case: &mut TestCase) -> Result<(), String> {
         pod.ends.push(ContainerEnd { container, finished_at, reason: reason.unwrap_or_else(|| "Error".to_owned()) });
     }
     Ok(())
+}
+
+/// The wall clock `since_start` after the start, truncated to seconds as a kubelet does.
+fn wall_at(since_start: Duration) -> WireTime {
+    WireTime::from_micros(WALL_START).after(Duration::from_secs(since_start.as_secs()))
 }

@@ -39,6 +39,11 @@ fn writes(world: &World) -> (usize, usize, usize) {
     (world.pings, world.lease_writes, world.status_patches)
 }
 
+/// The candidate that leads.
+fn leader(world: &World) -> Option<String> {
+    world.standing().map(|bare| &bare.process.name).find(|name| world.is_leading(name)).cloned()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -116,29 +121,29 @@ proptest! {
         lag_millis in select(vec![0, 0, 20, 700, 3_000]),
         pods in any::<bool>(),
     ) {
-        let mut world = World::new(with_evidence(pods));
-        world.lag = Duration::from_millis(lag_millis);
+        let lag = Duration::from_millis(lag_millis);
+        let mut world = World::in_namespace(with_evidence(pods), "default", lag);
         world.stand_by();
         let count = incidents.len();
         for (incident, pause) in incidents {
             happen(&mut world, incident);
             world.run(Duration::from_millis(pause));
         }
-        world.failing = 0;
+        world.lab.server.faults.failing = 0;
         agree(&mut world);
         world.run(Duration::from_secs(50));
-        let leads = world.processes.keys().any(|name| world.is_leading(name));
-        let anybody = world.processes.values().any(|process| process.live);
+        let leads = leader(&world).is_some();
+        let anybody = world.standing().any(|bare| !bare.process.crashed);
         prop_assert_eq!(leads, anybody, "within 50 s a live candidate leads\n{}", world.take_log());
         world.run(Duration::from_secs(20));
         let better = world.better_than_holder();
-        let verdicts = world.last.iter().flat_map(|decision| &decision.candidates);
+        let verdicts = world.last().into_iter().flat_map(|decision| &decision.candidates);
         let excused = |name: &String| verdicts.clone().any(|verdict| *verdict.candidate.name == **name && verdict.damping_count > 0);
         prop_assert!(better.iter().all(excused), "within 70 s {better:?} leads\n{}", world.take_log());
         world.run(Duration::from_secs(630));
         let better = world.better_than_holder();
         prop_assert!(better.is_empty(), "within 10 min {better:?} leads\n{}", world.take_log());
-        let holder = world.processes.keys().find(|name| world.is_leading(name)).cloned();
+        let holder = leader(&world);
         prop_assert_eq!(holder.is_some(), anybody, "\n{}", world.take_log());
         let (pings, bound) = (world.pings, 4 * (count + 1));
         prop_assert!(pings <= bound, "{pings} pings, {bound} at the most\n{}", world.take_log());
@@ -148,11 +153,11 @@ proptest! {
         let pings = world.pings;
         world.restart();
         world.run(Duration::from_mins(1));
-        prop_assert!(world.pings - pings <= world.processes.len(), "\n{}", world.take_log());
+        prop_assert!(world.pings - pings <= world.standing().count(), "\n{}", world.take_log());
         if let Some(holder) = &holder {
             prop_assert!(world.is_leading(holder), "a restart deposes nobody\n{}", world.take_log());
         }
-        let verdict = world.last.as_ref().map(|decision| decision.lease.clone());
+        let verdict = world.last().map(|decision| decision.lease.clone());
         prop_assert_eq!(matches!(verdict, Some(LeaseVerdict::Held { taken_up: true, .. })), holder.is_some());
     }
 }

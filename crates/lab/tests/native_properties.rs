@@ -8,7 +8,7 @@ mod election_world;
 
 use std::time::Duration;
 
-use election_world::{Process, World};
+use election_world::World;
 use hustings_core::election::{Config, LeaseVerdict};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord};
 use hustings_lab::client_go::Stands;
@@ -100,9 +100,9 @@ fn happen(world: &mut World, incident: Incident) {
     match incident {
         Incident::Native { name, emulation, clock_seconds } => {
             let name = native(name);
-            world.start_native(&name, Stands::Coordinated, 15).clock_seconds = clock_seconds;
+            world.start_native(&name, Stands::Coordinated, 15, clock_seconds);
             // client-go does not change the versions of an existing candidate.
-            if world.record(&CandidateKey::native(&name)).is_none() {
+            if world.lab.server.store.candidate(CandidateKey::native(&name)).is_none() {
                 world.put_native_candidate(candidate(CandidateKind::Native, name, emulation));
             } else {
                 world.ack(&name);
@@ -111,23 +111,15 @@ fn happen(world: &mut World, incident: Incident) {
         Incident::Hustings { name, emulation } => {
             let record = candidate(CandidateKind::Hustings, hustings(name), emulation);
             if world.candidate(&record.name).is_none() {
-                world.put_candidate(record, Process::default());
+                world.put_candidate(record, |_| {});
             }
         }
         Incident::Plain { name } => {
-            world.start_native(&native(name), Stands::Plain, 15);
+            world.start_native(&native(name), Stands::Plain, 15, 0);
         }
-        Incident::Kill(name) => {
-            if let Some(native) = world.natives.get_mut(&native(name)) {
-                native.live = false;
-            }
-        }
+        Incident::Kill(name) => world.kill(&native(name)),
         Incident::Stop(name) => world.stop_native(&native(name)),
-        Incident::KillHustings(name) => {
-            if let Some(process) = world.processes.get_mut(&hustings(name)) {
-                process.live = false;
-            }
-        }
+        Incident::KillHustings(name) => world.kill(&hustings(name)),
         Incident::Revive(name) => world.revive(&hustings(name)),
         Incident::LeaveOrRelease(leaves) => {
             let holder = world.lease().and_then(|lease| lease.holder.clone());
@@ -137,7 +129,7 @@ fn happen(world: &mut World, incident: Incident) {
         }
         // Premise: nobody deletes a held Lease before the status of a candidate shows its term.
         Incident::DeleteCandidate(name) if world.lease().is_some() => world.delete_candidate(&native(name)),
-        Incident::DeleteLease if world.status_tells_of_holder() => world.delete_lease(),
+        Incident::DeleteLease if world.status_tells_of_holder() => world.lab.delete_lease(),
         // A ping is conditional only on the uid, so a controller with a late watch may still send one.
         Incident::Unrenew(name) if world.lag.is_zero() => {
             world.edit_candidate(&native(name), |record| (record.ping_time, record.renew_time) = (None, None));
@@ -153,19 +145,19 @@ fn happen(world: &mut World, incident: Incident) {
                 world.put_lease(lease);
             }
         }
-        Incident::Gate(is_on) => world.switch_gate(is_on),
+        Incident::Gate(is_on) => world.lab.server.store.keep_native_fields(is_on),
         Incident::Restart => world.restart(),
         Incident::TakeOver => world.take_over(),
-        Incident::Fail(count) => world.failing = count,
+        Incident::Fail(count) => world.lab.server.faults.failing = count,
     }
 }
 
 /// Ends all disturbances: the gate is on, elections are not paused, and plain electors are gone.
 fn calm(world: &mut World) {
-    world.failing = 0;
-    world.switch_gate(true);
-    for native in world.natives.values_mut() {
-        native.live &= native.elector.stands() == Stands::Coordinated;
+    world.lab.server.faults.failing = 0;
+    world.lab.server.store.keep_native_fields(true);
+    for native in &mut world.lab.natives {
+        native.process.crashed |= native.elector.stands() == Stands::Plain;
     }
     if let Some(lease) = world.lease().cloned().filter(|lease| lease.hold.is_some()) {
         world.put_lease(hustings_core::model::LeaseRecord { hold: None, ..lease });
@@ -189,9 +181,8 @@ proptest! {
         incidents in proptest::collection::vec((incident(), 0..12_000_u64), 1..14),
         lag_millis in select(vec![0, 0, 20, 700, 3_000]),
     ) {
-        let mut world = World::new(Config::default());
-        world.switch_gate(true);
-        world.lag = Duration::from_millis(lag_millis);
+        let mut world = World::in_namespace(Config::default(), "default", Duration::from_millis(lag_millis));
+        world.lab.server.store.keep_native_fields(true);
         world.stand_by();
         let count = incidents.len();
         for (incident, pause) in incidents {
@@ -219,7 +210,7 @@ proptest! {
         if let Some(holder) = &holder {
             prop_assert!(world.is_leading(holder), "a restart deposes nobody\n{}", world.take_log());
         }
-        let verdict = world.last.as_ref().map(|decision| decision.lease.clone());
+        let verdict = world.last().map(|decision| decision.lease.clone());
         prop_assert_eq!(matches!(verdict, Some(LeaseVerdict::Held { taken_up: true, .. })), holder.is_some());
     }
 }

@@ -12,7 +12,8 @@ use crate::process::micros;
 
 impl Lab {
     /// Every watch of the Lease shows its current version.
-    pub(crate) fn lease_changed(&mut self) {
+    pub fn lease_changed(&mut self) {
+        self.reverting_observes();
         for index in 0..self.replicas.len() {
             self.show_lease(Who::Replica(index));
         }
@@ -29,6 +30,7 @@ impl Lab {
     /// Every watch of this candidate shows its current version.
     pub fn candidate_changed(&mut self, candidate: impl Into<CandidateKey>) {
         let candidate = candidate.into();
+        self.reverting_observes();
         for index in 0..self.replicas.len() {
             if candidate.kind == CandidateKind::Hustings && self.replicas[index].process.name == *candidate.name {
                 self.show_own_candidate(index);
@@ -74,8 +76,13 @@ impl Lab {
             // client-go polls.
             Who::Native(_) | Who::Bare(_) => {}
             Who::Controller(index) => {
+                let lease = lease.filter(|lease| lease.enrolled);
+                let shown = std::mem::replace(&mut self.controllers[index].shows_lease, lease.is_some());
+                if lease.is_none() && !shown {
+                    return;
+                }
                 let source = election::Source::Watch;
-                let observation = match lease.filter(|lease| lease.enrolled) {
+                let observation = match lease {
                     Some(record) => election::Observation::Lease { record, source },
                     None => election::Observation::LeaseMissing { source },
                 };

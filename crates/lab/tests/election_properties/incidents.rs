@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::acts;
-use crate::election_world::{Process, World};
+use crate::election_world::World;
 
 /// One event in the life of a component.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Incident {
-    Join { name: usize, emulation: u64, process: Process },
+    Join { name: usize, emulation: u64, live: bool, lease_seconds: u32, clock_seconds: i64 },
     Kill(usize),
     Revive(usize),
     Leave,
@@ -32,15 +32,11 @@ pub(crate) enum Incident {
 }
 
 pub(crate) fn incident() -> impl Strategy<Value = Incident> {
-    let process = (any::<bool>(), select(vec![15, 15, 30]), select(vec![-3600, 0, 0, 3600])).prop_map(
-        |(live, lease_seconds, clock_seconds)| {
-            let mut process = Process::default();
-            (process.live, process.lease_seconds, process.clock_seconds) = (live, lease_seconds, clock_seconds);
-            process
-        },
-    );
+    let join = ((0..4_usize, 28..33_u64), (any::<bool>(), select(vec![15, 15, 30]), select(vec![-3600, 0, 0, 3600])));
     prop_oneof![
-        6 => (0..4_usize, 28..33_u64, process).prop_map(|(name, emulation, process)| Incident::Join { name, emulation, process }),
+        6 => join.prop_map(|((name, emulation), (live, lease_seconds, clock_seconds))| {
+            Incident::Join { name, emulation, live, lease_seconds, clock_seconds }
+        }),
         2 => (0..4_usize).prop_map(Incident::Kill),
         3 => (0..4_usize).prop_map(Incident::Revive),
         2 => Just(Incident::Leave),
@@ -68,7 +64,7 @@ pub(crate) fn name(index: usize) -> String {
 
 pub(crate) fn happen(world: &mut World, incident: Incident) {
     match incident {
-        Incident::Join { name: index, emulation, process } => {
+        Incident::Join { name: index, emulation, live, lease_seconds, clock_seconds } => {
             let record = CandidateRecord {
                 name: name(index),
                 lease_name: "l".to_owned(),
@@ -76,18 +72,19 @@ pub(crate) fn happen(world: &mut World, incident: Incident) {
                 pod: Some(Pod { name: name(index), uid: name(index) }),
                 binary_version: "1.32".to_owned(),
                 emulation_version: Some(format!("1.{emulation}")),
-                lease_duration_seconds: Some(process.lease_seconds),
+                lease_duration_seconds: Some(lease_seconds),
                 ..CandidateRecord::default()
             };
             if world.candidate(&record.name).is_none() {
-                world.put_candidate(record, process);
+                world.put_candidate(record, |bare| {
+                    (bare.process.crashed, bare.lease_seconds) = (!live, lease_seconds);
+                    bare.process.set_clock(0, 0, clock_seconds * 1_000_000);
+                });
             }
         }
         Incident::Kill(index) => {
-            if let Some(process) = world.processes.get_mut(&name(index)) {
-                process.live = false;
-                world.report_end(&name(index));
-            }
+            world.kill(&name(index));
+            world.report_end(&name(index));
         }
         Incident::Revive(index) => world.revive(&name(index)),
         Incident::Leave | Incident::Release => {
@@ -103,7 +100,7 @@ pub(crate) fn happen(world: &mut World, incident: Incident) {
         // Premise: nobody deletes a held Lease before the status of a candidate shows its term.
         Incident::DeleteCandidate(index) if world.lease().is_some() => world.delete_candidate(&name(index)),
         Incident::DeleteLease | Incident::CreateLeaseAgain if world.status_tells_of_holder() => {
-            world.delete_lease();
+            world.lab.delete_lease();
             if matches!(incident, Incident::CreateLeaseAgain) {
                 world.put_lease(LeaseRecord::as_created());
             }
@@ -139,7 +136,7 @@ pub(crate) fn happen(world: &mut World, incident: Incident) {
         Incident::Act(act) => acts::happen(world, act),
         Incident::Restart => world.restart(),
         Incident::TakeOver => world.take_over(),
-        Incident::Fail(count) => world.failing = count,
+        Incident::Fail(count) => world.lab.server.faults.failing = count,
     }
 }
 

@@ -13,7 +13,7 @@ impl World {
         let mut text = String::new();
         let lease = self.lease().map_or("missing".to_owned(), describe);
         writeln!(text, "      Lease {lease}").unwrap();
-        let Some(decision) = &self.last else { return text };
+        let Some(decision) = self.last() else { return text };
         if let LeaseVerdict::Unheld { .. }
         | LeaseVerdict::NoLiveCandidate { .. }
         | LeaseVerdict::OnHold { .. }
@@ -32,7 +32,7 @@ impl World {
             let status = match verdict.candidate.kind {
                 CandidateKind::Native => verdict.status(),
                 CandidateKind::Hustings => {
-                    self.store.candidate(&verdict.candidate).map(|record| record.status.clone()).unwrap_or_default()
+                    self.store().candidate(&verdict.candidate).map(|record| record.status.clone()).unwrap_or_default()
                 }
             };
             let state = status.state.map_or("-", |state| state.as_str());

@@ -1,99 +1,115 @@
-//! The processes of the candidates. They answer pings, take up grants, renew, hand over, release and die.
+//! The processes of the candidates: what tests change about them, and who leads.
 
 use std::time::Duration;
 
-use hustings_core::model::{
-    CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, NativeFields, SessionMark, SessionStamp,
-    Strategy, WireTime,
-};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Strategy};
 use hustings_core::ranking::Rank;
 use hustings_lab::client_go::Stands;
+use hustings_lab::{Bare, Native, micros, released};
 
 use super::World;
-
-const RENEW_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a stopping holder waits for a preferred holder.
 const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
-/// The process of one candidate, and its behaviour.
-#[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is what a process does or does not, apart from the others")]
-pub(crate) struct Process {
-    pub(crate) live: bool,
-    pub(crate) takes_up: bool,
-    pub(crate) hands_over: bool,
-    /// The API server rejects writes of its pings, as it does if the object would become too large.
-    pub(crate) refuses_pings: bool,
-    pub(crate) lease_seconds: u32,
-    /// The error of its wall clock.
-    pub(crate) clock_seconds: i64,
-    /// It is stopping. It releases the Lease at this time if it has not handed over before.
-    pub(super) leaves_at: Option<Moment>,
-    pub(super) terms: u64,
-    pub(super) lives: u64,
-    pub(super) answered: Option<WireTime>,
-    pub(super) answered_at: Option<Moment>,
-    pub(super) renewed_at: Option<Moment>,
-}
+impl World {
+    pub(crate) fn process(&self, name: &str) -> Option<&Bare> {
+        self.lab.bare.iter().find(|bare| bare.process.name == name)
+    }
 
-impl Default for Process {
-    fn default() -> Self {
-        Self {
-            live: true,
-            takes_up: true,
-            hands_over: true,
-            refuses_pings: false,
-            lease_seconds: 15,
-            clock_seconds: 0,
-            leaves_at: None,
-            terms: 0,
-            lives: 1,
-            answered: None,
-            answered_at: None,
-            renewed_at: None,
+    pub(crate) fn native(&self, name: &str) -> Option<&Native> {
+        self.lab.natives.iter().find(|native| native.process.name == name)
+    }
+
+    pub(crate) fn native_mut(&mut self, name: &str) -> Option<&mut Native> {
+        self.lab.natives.iter_mut().find(|native| native.process.name == name)
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.lab.bare.iter().position(|bare| bare.process.name == name)
+    }
+
+    fn native_index(&self, name: &str) -> Option<usize> {
+        self.lab.natives.iter().position(|native| native.process.name == name)
+    }
+
+    /// The processes whose candidates exist.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = &Bare> {
+        self.lab.bare.iter().filter(|bare| self.lab.server.store.candidate(&bare.candidate).is_some())
+    }
+
+    /// The process with this name whose candidate exists.
+    fn standing_index(&self, name: &str) -> Option<usize> {
+        self.standing().find(|bare| bare.process.name == name).and_then(|bare| self.index(&bare.process.name))
+    }
+
+    /// Creates or changes a candidate and its process.
+    pub(crate) fn put_candidate(&mut self, mut record: CandidateRecord, change: impl FnOnce(&mut Bare)) {
+        let key = record.key();
+        let index = self.index(&record.name).unwrap_or_else(|| {
+            let session = Some(format!("{}.c.n.1", record.name));
+            self.lab.add_bare(Bare { session, ..Bare::new(key.clone()) })
+        });
+        let bare = &mut self.lab.bare[index];
+        // A process that was stopping has a successor.
+        bare.leaves_at = bare.leaves_at.filter(|_| self.lab.server.store.candidate(&key).is_some());
+        change(bare);
+        if record.uid.is_empty() {
+            record.creation_time = self.lab.wall();
+        }
+        self.lab.server.store.put_candidate(record);
+        self.lab.candidate_changed(key);
+    }
+
+    /// Starts a process of client-go. It replaces a process of the same name.
+    pub(crate) fn start_native(&mut self, name: &str, stands: Stands, seconds: u32, clock_seconds: i64) -> &mut Native {
+        let index = self.lab.start_native(name, stands, seconds, clock_seconds * 1_000_000);
+        &mut self.lab.natives[index]
+    }
+
+    /// Creates or changes a native candidate.
+    pub(crate) fn put_native_candidate(&mut self, record: CandidateRecord) {
+        if let Some(index) = self.native_index(&record.name) {
+            self.lab.put_native_candidate(index, record);
         }
     }
-}
 
-impl World {
+    /// Kills a process.
+    pub(crate) fn kill(&mut self, name: &str) {
+        if let Some(index) = self.index(name) {
+            self.lab.bare[index].process.crashed = true;
+        } else if let Some(index) = self.native_index(name) {
+            self.lab.natives[index].process.crashed = true;
+        }
+    }
+
     /// Lets the candidate answer its ping, however late.
     pub(crate) fn ack(&mut self, name: &str) {
-        let key = self.key(name);
-        let Some(record) = self.store.candidate(&key) else { return };
-        if key.kind == CandidateKind::Native {
-            let now = self.now_of(name);
-            if let Some(native) = self.natives.get_mut(name) {
-                native.answered_at = Some(now.moment);
-            }
-            return self.edit_key(&key, |record| record.renew_time = Some(now.wall));
+        self.answered.insert(name.to_owned(), self.lab.now_micros);
+        if let Some(index) = self.index(name) {
+            self.lab.answer_ping(index);
+        } else if let Some(native) = self.native(name) {
+            let wall = native.process.local(self.lab.now_micros).wall;
+            self.lab.edit_candidate(CandidateKey::native(name), |record| record.renew_time = Some(wall));
         }
-        let Some(process) = self.processes.get_mut(name) else { return };
-        process.answered = record.ping_time;
-        process.answered_at = Some(self.now);
-        let off_seconds = process.clock_seconds;
-        let wall = self.wall(off_seconds);
-        self.edit_candidate(name, |record| {
-            record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
-        });
+        self.forget_news();
     }
 
     /// Lets the candidate answer its ping in a way of its own.
     pub(crate) fn answer(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
-        if let Some(process) = self.processes.get_mut(name) {
-            process.answered_at = Some(self.now);
-        }
+        self.answered.insert(name.to_owned(), self.lab.now_micros);
         self.edit_candidate(name, edit);
     }
 
     /// Starts a new process of the same name.
     pub(crate) fn revive(&mut self, name: &str) {
-        if let Some(process) = self.processes.get_mut(name) {
-            process.live = true;
-            process.lives += 1;
-            process.terms = 0;
-            let session = format!("{name}.c.n.{}", process.lives);
-            self.store.edit_candidate(name, |record| record.session = Some(session));
+        if let Some(index) = self.standing_index(name) {
+            let bare = &mut self.lab.bare[index];
+            bare.process.crashed = false;
+            let lives = bare.session.as_ref().and_then(|session| session.rsplit('.').next()?.parse::<u64>().ok());
+            bare.session = Some(format!("{name}.c.n.{}", lives.unwrap_or_default() + 1));
+            let session = bare.session.clone();
+            self.lab.server.store.edit_candidate(name, |record| record.session = session);
         }
         self.ack(name);
     }
@@ -101,129 +117,45 @@ impl World {
     /// Stops the holder: it announces that, deletes its candidate, and hands over as soon as there is a preferred
     /// holder.
     pub(crate) fn leave(&mut self, name: &str) {
-        let leaves_at = self.now.after(LEAVES_WITHIN);
-        let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
-        let Some(process) = self.processes.get_mut(name) else { return };
-        process.leaves_at = Some(leaves_at);
-        let renew_time = Some(self.wall(0).later_than(lease.renew_time));
-        self.put_lease(LeaseRecord { leaving: true, renew_time, ..lease });
+        let Some(lease) = self.held_by(name) else { return };
+        let Some(index) = self.standing_index(name) else { return };
+        self.lab.bare[index].leaves_at = Some(self.lab.now_micros + micros(LEAVES_WITHIN));
+        self.put_lease(LeaseRecord { leaving: true, ..lease });
         self.delete_candidate(name);
     }
 
     /// Lets the holder give up the Lease.
     pub(crate) fn release(&mut self, name: &str) {
-        let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
-        let renew_time = Some(self.wall(0).later_than(lease.renew_time));
-        self.relied_until = self.now;
-        self.put_lease(LeaseRecord {
-            holder: None,
-            duration_seconds: 1,
-            session: SessionMark::Open,
-            preferred_holder: None,
-            leaving: false,
-            renew_time,
-            ..lease
-        });
+        if let Some(lease) = self.held_by(name) {
+            self.relied_until = self.lab.now_micros;
+            self.put_lease(released(lease));
+        }
     }
 
-    /// Lets the live candidates act at this instant. Returns whether one of them did.
-    pub(super) fn react(&mut self) -> bool {
-        let mut reacted = false;
-        let unanswered: Vec<String> = self
-            .store
-            .candidates()
-            .filter(|record| {
-                let process = self.processes.get(&record.name).filter(|_| record.kind == CandidateKind::Hustings);
-                process.is_some_and(|process| {
-                    process.live && record.ping_time.is_some() && process.answered != record.ping_time
-                })
-            })
-            .map(|record| record.name.clone())
-            .collect();
-        if !unanswered.is_empty() {
-            reacted = true;
-            for name in &unanswered {
-                self.ack(name);
-            }
-            let text = match unanswered.as_slice() {
-                [first, .., last] if unanswered.len() > 8 => format!("ack: {first} to {last}"),
-                names => format!("ack: {}", names.join(", ")),
-            };
-            self.say(&text);
-        }
-        reacted | self.play_natives() | self.play_holder()
+    /// The Lease with a new `renewTime`, if it names this holder.
+    fn held_by(&self, name: &str) -> Option<LeaseRecord> {
+        let lease = self.lease().filter(|lease| lease.holder.as_deref() == Some(name))?;
+        Some(LeaseRecord { renew_time: Some(self.lab.wall().later_than(lease.renew_time)), ..lease.clone() })
     }
 
-    fn play_holder(&mut self) -> bool {
-        let Some(lease) = self.lease().cloned() else { return false };
-        let Some(holder) = lease.holder.clone() else { return false };
-        let now = self.now;
-        let stands = self.processes.get_mut(&holder);
-        let leaves = self.orphans.get_mut(&holder).filter(|process| process.leaves_at.is_some());
-        let process = stands.or(leaves);
-        let Some(process) = process.filter(|process| process.live) else { return false };
-        let session = format!("{holder}.c.n.{}", process.lives);
-        let mine = matches!(&lease.session, SessionMark::Term(stamp)
-            if stamp.session == session && stamp.term == process.terms);
-        if lease.is_open() && process.takes_up {
-            process.terms += 1;
-            process.renewed_at = Some(now);
-            let (term, seconds, off) = (process.terms, process.lease_seconds, process.clock_seconds);
-            let token = Some(lease.resource_version);
-            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
-            let time = self.wall(off).later_than(lease.renew_time);
-            self.put_lease(LeaseRecord {
-                duration_seconds: seconds,
-                acquire_time: Some(self.wall(off)),
-                renew_time: Some(time),
-                session: SessionMark::Term(SessionStamp { session, term, seconds }),
-                token,
-                preferred_holder: None,
-                hold: None,
-                leaving: false,
-                enrolled: true,
-                ..lease
-            });
-            self.say(&format!("{holder} takes up"));
-            return true;
+    /// Stops a process as on SIGTERM: it releases the Lease if it holds it, and exits. Its candidate stays.
+    pub(crate) fn stop_native(&mut self, name: &str) {
+        let Some(index) = self.native_index(name).filter(|index| !self.lab.natives[*index].process.crashed) else {
+            return;
+        };
+        let before = self.lease().cloned();
+        self.lab.stop_native(index);
+        let is_released =
+            before.is_some_and(|before| before.holder.as_deref() == Some(name) || before.session.stamp().is_none());
+        if is_released && self.lab.news.iter().any(|entry| matches!(entry.news, hustings_lab::News::Does(_, Some(_)))) {
+            self.relied_until = self.lab.now_micros;
         }
-        if !mine {
-            return false;
-        }
-        if let Some(preferred) =
-            lease.preferred_holder.clone().filter(|preferred| *preferred != holder && process.hands_over)
-        {
-            let time = self.wall(0).later_than(lease.renew_time);
-            self.say(&format!("{holder} hands over to {preferred}"));
-            self.relied_until = now;
-            self.put_lease(LeaseRecord {
-                holder: Some(preferred),
-                duration_seconds: 5,
-                renew_time: Some(time),
-                acquire_time: Some(self.wall(0)),
-                transitions: lease.transitions + 1,
-                session: SessionMark::Open,
-                preferred_holder: None,
-                native: NativeFields { preferred_holder: None, ..lease.native.clone() },
-                leaving: false,
-                ..lease
-            });
-            return true;
-        }
-        if process.leaves_at.is_some_and(|at| at <= now) {
-            self.say(&format!("{holder} releases"));
-            self.release(&holder);
-            return true;
-        }
-        if process.renewed_at.is_none_or(|at| now >= at.after(RENEW_EVERY)) {
-            process.renewed_at = Some(now);
-            let (off, seconds) = (process.clock_seconds, process.lease_seconds);
-            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
-            let time = self.wall(off).later_than(lease.renew_time);
-            self.put_lease(LeaseRecord { renew_time: Some(time), duration_seconds: seconds, ..lease });
-            return true;
-        }
-        false
+        self.forget_news();
+    }
+
+    /// What a person makes a process do is not shown.
+    fn forget_news(&mut self) {
+        self.lab.take_news();
     }
 
     /// Whether the candidate that the Lease names as holder has the state Holder in its status.
@@ -236,11 +168,11 @@ impl World {
     /// The live candidates that are better by merit than the live leader.
     pub(crate) fn better_than_holder(&self) -> Vec<String> {
         let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
-        let leading = self.store.candidates().find(|record| self.is_leading(&record.name));
+        let leading = self.candidates().find(|record| self.is_leading(&record.name));
         let Some(holder) = leading.and_then(rank) else { return Vec::new() };
         let strategy = self.lease().and_then(|lease| Strategy::read(lease.strategy.as_deref()).ok());
         let strategy = strategy.unwrap_or(Strategy::OldestEmulationVersion);
-        let live = self.store.candidates().filter(|record| self.is_live(record));
+        let live = self.candidates().filter(|record| self.is_live(record));
         live.filter(|record| rank(record).is_some_and(|rank| rank.is_better_than_holder(&holder, &strategy)))
             .map(|record| record.name.clone())
             .collect()
@@ -251,39 +183,17 @@ impl World {
         let Some(lease) = self.lease().filter(|lease| lease.holder.as_deref() == Some(name)) else {
             return false;
         };
-        if self.natives.get(name).is_some_and(|native| native.live && native.elector.leads(self.now)) {
-            return true;
-        }
-        let Some(process) = self.processes.get(name).filter(|process| process.live) else { return false };
-        lease.session.stamp().is_some_and(|stamp| {
-            stamp.session == format!("{name}.c.n.{}", process.lives) && stamp.term == process.terms
-        })
+        self.native(name).is_some_and(|native| native.reads_leading(self.lab.now_micros))
+            || self.standing().any(|bare| bare.process.name == name && !bare.process.crashed && bare.holds(lease))
     }
 
     /// Whether the process of this candidate is live.
     pub(crate) fn is_live(&self, record: &CandidateRecord) -> bool {
         match record.kind {
-            CandidateKind::Hustings => self.processes.get(&record.name).is_some_and(|process| process.live),
+            CandidateKind::Hustings => self.process(&record.name).is_some_and(|bare| !bare.process.crashed),
             CandidateKind::Native => self
-                .natives
-                .get(&record.name)
-                .is_some_and(|native| native.live && native.elector.stands() == Stands::Coordinated),
+                .native(&record.name)
+                .is_some_and(|native| !native.process.crashed && native.elector.stands() == Stands::Coordinated),
         }
-    }
-
-    pub(super) fn next_renewal(&self) -> Moment {
-        let natives = self.natives.values().filter(|native| native.live);
-        let next = natives.map(|native| native.elector.next_at()).filter(|at| *at > self.now).min();
-        self.next_renewal_of_holder().min(next.unwrap_or(Moment::NEVER))
-    }
-
-    fn next_renewal_of_holder(&self) -> Moment {
-        let holder = self.lease().and_then(|lease| lease.holder.clone()).unwrap_or_default();
-        let stands = self.processes.get(&holder);
-        let leaves = self.orphans.get(&holder).filter(|process| process.leaves_at.is_some());
-        let Some(process) = stands.or(leaves).filter(|process| process.live) else { return Moment::NEVER };
-        let renewal = process.renewed_at.map(|at| at.after(RENEW_EVERY));
-        let ahead = [renewal, process.leaves_at].into_iter().flatten().filter(|at| *at > self.now);
-        ahead.min().unwrap_or(Moment::NEVER)
     }
 }

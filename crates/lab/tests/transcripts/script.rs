@@ -50,7 +50,9 @@
 use datadriven::TestCase;
 use hustings_core::election::{self, Election};
 use hustings_core::elector::{CandidateConfig, Durations, ElectorMode, FailOpen, Observation, Source, Timing};
-use hustings_core::model::{CandidateRecord, CandidateState, Cause, Pod, RecordedStatus, SessionMark, Strategy};
+use hustings_core::model::{
+    CandidateKind, CandidateRecord, CandidateState, Cause, Pod, RecordedStatus, SessionMark, Strategy,
+};
 use hustings_lab::client_go::Stands;
 use hustings_lab::{
     Controller, Fate, LEASE, Lab, Replica, Strips, Who, WorkStops, candidate, config, micros, seconds, wall_at,
@@ -265,7 +267,18 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
             let stands = if case.directive == "native" { Stands::Coordinated } else { Stands::Plain };
             let name = text(case, "name").unwrap();
             let version = text(case, "version").unwrap_or_else(|| "1.0".to_owned());
-            lab.add_native(&name, stands, &version, wall_offset(case));
+            let index = lab.start_native(&name, stands, 15, wall_offset(case));
+            if stands == Stands::Coordinated {
+                let candidate = CandidateRecord {
+                    kind: CandidateKind::Native,
+                    name,
+                    lease_name: LEASE.to_owned(),
+                    binary_version: version.clone(),
+                    emulation_version: Some(version),
+                    ..CandidateRecord::default()
+                };
+                lab.put_native_candidate(index, candidate);
+            }
         }
         "gate" => {
             let is_off = case.take_flag("off").unwrap();
