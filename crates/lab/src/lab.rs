@@ -257,6 +257,25 @@ impl Lab {
         self.queue.insert((at, turn, self.sequence), event);
     }
 
+    /// The process of this name. If several electors have the name, it is the newest one, because it has replaced the
+    /// others.
+    pub fn find(&self, name: &str) -> Option<Who> {
+        let is_it = |process: &Process| process.name == name;
+        let replica = self.replicas.iter().rposition(|replica| is_it(&replica.process)).map(Who::Replica);
+        let bare = || self.bare.iter().position(|bare| is_it(&bare.process)).map(Who::Bare);
+        let native = || self.natives.iter().position(|native| is_it(&native.process)).map(Who::Native);
+        let controller = || self.controllers.iter().rposition(|of| is_it(&of.process)).map(Who::Controller);
+        replica.or_else(bare).or_else(native).or_else(controller)
+    }
+
+    /// The candidate of this name. If there are two, it is that of `hustings.io`.
+    pub fn candidate_of(&self, name: &str) -> CandidateKey {
+        match self.find(name) {
+            Some(Who::Native(_)) => CandidateKey::native(name),
+            _ => CandidateKey::hustings(name),
+        }
+    }
+
     /// A process of the lab.
     pub fn process(&mut self, who: Who) -> &mut Process {
         match who {

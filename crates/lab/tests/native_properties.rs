@@ -100,10 +100,10 @@ fn happen(world: &mut World, incident: Incident) {
     match incident {
         Incident::Native { name, emulation, clock_seconds } => {
             let name = native(name);
-            world.start_native(&name, Stands::Coordinated, 15, clock_seconds);
+            let index = world.lab.start_native(&name, Stands::Coordinated, 15, clock_seconds * 1_000_000);
             // client-go does not change the versions of an existing candidate.
             if world.lab.server.store.candidate(CandidateKey::native(&name)).is_none() {
-                world.put_native_candidate(candidate(CandidateKind::Native, name, emulation));
+                world.lab.put_native_candidate(index, candidate(CandidateKind::Native, name, emulation));
             } else {
                 world.ack(&name);
             }
@@ -115,7 +115,7 @@ fn happen(world: &mut World, incident: Incident) {
             }
         }
         Incident::Plain { name } => {
-            world.start_native(&native(name), Stands::Plain, 15, 0);
+            world.lab.start_native(&native(name), Stands::Plain, 15, 0);
         }
         Incident::Kill(name) => world.kill(&native(name)),
         Incident::Stop(name) => world.stop_native(&native(name)),

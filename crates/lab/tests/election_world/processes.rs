@@ -5,7 +5,7 @@ use std::time::Duration;
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Strategy};
 use hustings_core::ranking::Rank;
 use hustings_lab::client_go::Stands;
-use hustings_lab::{Bare, Native, micros, released};
+use hustings_lab::{Bare, Native, News, Who, micros, released};
 
 use super::World;
 
@@ -21,16 +21,8 @@ impl World {
         self.lab.natives.iter().find(|native| native.process.name == name)
     }
 
-    pub(crate) fn native_mut(&mut self, name: &str) -> Option<&mut Native> {
-        self.lab.natives.iter_mut().find(|native| native.process.name == name)
-    }
-
     fn index(&self, name: &str) -> Option<usize> {
         self.lab.bare.iter().position(|bare| bare.process.name == name)
-    }
-
-    fn native_index(&self, name: &str) -> Option<usize> {
-        self.lab.natives.iter().position(|native| native.process.name == name)
     }
 
     /// The processes whose candidates exist.
@@ -40,7 +32,7 @@ impl World {
 
     /// The process with this name whose candidate exists.
     fn standing_index(&self, name: &str) -> Option<usize> {
-        self.standing().find(|bare| bare.process.name == name).and_then(|bare| self.index(&bare.process.name))
+        self.index(name).filter(|_| self.standing().any(|bare| bare.process.name == name))
     }
 
     /// Creates or changes a candidate and its process.
@@ -61,25 +53,10 @@ impl World {
         self.lab.candidate_changed(key);
     }
 
-    /// Starts a process of client-go. It replaces a process of the same name.
-    pub(crate) fn start_native(&mut self, name: &str, stands: Stands, seconds: u32, clock_seconds: i64) -> &mut Native {
-        let index = self.lab.start_native(name, stands, seconds, clock_seconds * 1_000_000);
-        &mut self.lab.natives[index]
-    }
-
-    /// Creates or changes a native candidate.
-    pub(crate) fn put_native_candidate(&mut self, record: CandidateRecord) {
-        if let Some(index) = self.native_index(&record.name) {
-            self.lab.put_native_candidate(index, record);
-        }
-    }
-
-    /// Kills a process.
+    /// Kills a process, if there is one of this name.
     pub(crate) fn kill(&mut self, name: &str) {
-        if let Some(index) = self.index(name) {
-            self.lab.bare[index].process.crashed = true;
-        } else if let Some(index) = self.native_index(name) {
-            self.lab.natives[index].process.crashed = true;
+        if let Some(who) = self.lab.find(name) {
+            self.lab.process(who).crashed = true;
         }
     }
 
@@ -140,14 +117,15 @@ impl World {
 
     /// Stops a process as on SIGTERM: it releases the Lease if it holds it, and exits. Its candidate stays.
     pub(crate) fn stop_native(&mut self, name: &str) {
-        let Some(index) = self.native_index(name).filter(|index| !self.lab.natives[*index].process.crashed) else {
+        let Some(Who::Native(index)) = self.lab.find(name) else { return };
+        if self.lab.natives[index].process.crashed {
             return;
-        };
+        }
         let before = self.lease().cloned();
         self.lab.stop_native(index);
         let is_released =
             before.is_some_and(|before| before.holder.as_deref() == Some(name) || before.session.stamp().is_none());
-        if is_released && self.lab.news.iter().any(|entry| matches!(entry.news, hustings_lab::News::Does(_, Some(_)))) {
+        if is_released && self.lab.news.iter().any(|entry| matches!(entry.news, News::Does(_, Some(_)))) {
             self.relied_until = self.lab.now_micros;
         }
         self.forget_news();

@@ -15,9 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hustings_core::election::{Config, Decision, Election, Observation};
-use hustings_core::model::{
-    CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, Now, Purpose, ReferenceStore, Set, WireTime,
-};
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, Now, Purpose, ReferenceStore, Set, WireTime};
 use hustings_lab::{Controller, Lab, Who, micros};
 
 use log::Log;
@@ -113,23 +111,17 @@ impl World {
     }
 
     pub(crate) fn candidate(&self, name: &str) -> Option<&CandidateRecord> {
-        self.store().candidate(self.key(name))
-    }
-
-    /// The candidate with this name. If there are two, it is that of `hustings.io`.
-    pub(crate) fn key(&self, name: &str) -> CandidateKey {
-        let is_native = self.process(name).is_none() && self.native(name).is_some();
-        if is_native { CandidateKey::native(name) } else { CandidateKey::hustings(name) }
+        self.store().candidate(self.lab.candidate_of(name))
     }
 
     /// Changes a candidate if it exists.
     pub(crate) fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
-        let key = self.key(name);
+        let key = self.lab.candidate_of(name);
         self.lab.edit_candidate(key, edit);
     }
 
     pub(crate) fn delete_candidate(&mut self, name: &str) {
-        let key = self.key(name);
+        let key = self.lab.candidate_of(name);
         self.lab.delete_candidate(key);
     }
 

@@ -1,73 +1,61 @@
-//! The script language of the lab: one directive per paragraph, in the format of the crate `datadriven`.
-//!
-//! A directive changes something, and runs everything that follows from that at once. The result is what an observer
-//! sees, with the true time in seconds.
+//! The commands of the transcripts of electors, alone and together with elections, besides the [shared](crate::shared)
+//! ones. The result of a command is what an observer sees of everything that follows from it at once, with the true time
+//! in seconds.
 //!
 //! Processes:
 //!
-//! - `elector name=a [mode=direct] [session=s] [grace=25s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
+//! - `elector a [mode=direct] [session=s] [grace=25s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
 //!   [lease=60s [deadline=50s]] [fallback=off] [owned]` starts an elector. Everything between it and the server takes that
 //!   delay. With `lease`, the deadline is the longest allowed one, unless the script gives one. `owned` names its pod
 //!   as the owner of its candidate.
-//! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead or behind; what it does about ranges
-//! - `controller [name=controller] [standby] [settling=0s] [delay=1s]` starts a controller with a real election;
-//!   `take-over name=c` makes it decide and the others stand by
-//! - `native name=n [version=1.0] [wall=-1h]`: starts client-go's coordinated elector with a native candidate; `plain
-//!   name=p`: starts client-go's elector without a candidate; `gate [off]`: whether the server keeps the native fields
-//! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
-//! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
-//! - `key name=a [is=3]`: its preference from now on, or that it is unknown; `may-not-ask name=a`: the server refuses its
-//!   requests to hand over
-//! - `forged-404 name=a [off]`: a proxy answers 404 to its writes of objects that exist
-//! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a [because=connection|panic]`: its work, the
-//!   end of its work, the end of an unwanted term, and the end of the process
-//! - `overlook name=a`: a watch begins with a list from before its candidate was created
+//! - `elector ... [clock=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead or behind; what it does about ranges
+//! - `controller [NAME] [standby] [settling=0s] [delay=1s]` starts a controller with a real election; `take-over c` makes
+//!   it decide and the others stand by
+//! - `network a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
+//! - `watch a on|off|delay=1s`, `freeze a for=20s`
+//! - `key a [is=3]`: its preference from now on, or that it is unknown; `may-not-ask a`: the server refuses its requests
+//!   to hand over
+//! - `forged-404 a [off]`: a proxy answers 404 to its writes of objects that exist
+//! - `work a stops=2s|never`, `ended a`, `resign a`, `stop a [because=connection|panic]`: its work, the end of its work,
+//!   the end of an unwanted term, and the end of the process
+//! - `overlook a`: a watch begins with a list from before its candidate was created
 //!
 //! Objects:
 //!
-//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`, `unresponsive name=a`: what a
-//!   controller writes, by hand
-//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [token=9] [key=3] [leaving]`, `delete`:
-//!   what a person does to the Lease
-//! - `edit-candidate name=a [version=1.0] [emulation=1.0] [strategy=(x.io,Y)] [session=s] [priority=1] [duration=60]
-//!   [renewed-ago=1h]`: what a person does to a candidate
-//! - `delete-candidate name=a`, `forget-ping name=a`, `candidate name=a`: a person deletes a candidate, removes its ping, or
-//!   reads it
-//! - `collect name=a`: a garbage collector that finds no pod of the owner's UID deletes the candidate, if it has an owner
-//! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`:
-//!   a candidate of no elector in the lab, renewed at that time; with `never-renewed`, it is only created; `owned`: it
-//!   has an owner; `renewed name=c`: it gives a sign of life
+//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping a [ahead=60s]`, `unresponsive a`: what a controller
+//!   writes, by hand
+//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [token=9] [key=3] [leaving]`: what a
+//!   person does to the Lease
+//! - `edit-candidate a [version=1.0] [emulation=1.0] [strategy=(x.io,Y)] [session=s] [priority=1] [duration=60]
+//!   [renewed-ago=1h]`, `forget-ping a`: what a person does to a candidate
+//! - `collect a`: a garbage collector that finds no pod of the owner's UID deletes the candidate, if it has an owner
+//! - `foreign-candidate a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|-1s]`: a
+//!   candidate of no elector in the lab, renewed at that time; with `never-renewed`, it is only created; `owned`: it has
+//!   an owner; `renewed c`: it gives a sign of life
 //! - `strips what=session|renew-time|everything|nothing`: the part that an admission policy takes back of every write
 //! - `no-crd [off]`: whether the cluster lacks the kind LeaseCandidate
 //!
 //! Time and results:
 //!
-//! - `run for=2s`: time passes
+//! - `run 2s`: time passes
 //! - `history`: the past terms that the Lease records, by the true time
-//! - `show`: the Lease and who leads; `statuses`: the status of each candidate
-//! - `range name=a`: the wall-clock time that its last term owns, by the true time
+//! - `show`: the Lease and who leads; `show a`: a candidate; `statuses`: the status of each candidate
+//! - `range a`: the wall-clock time that its last term owns, by the true time
 
 use datadriven::TestCase;
 use hustings_core::election::{self, Election};
 use hustings_core::elector::{CandidateConfig, Durations, ElectorMode, FailOpen, Observation, Source, Timing};
-use hustings_core::model::{
-    CandidateKind, CandidateRecord, CandidateState, Cause, Pod, RecordedStatus, SessionMark, Strategy,
-};
-use hustings_lab::client_go::Stands;
+use hustings_core::model::{CandidateRecord, CandidateState, Cause, Pod, RecordedStatus, SessionMark, Strategy};
 use hustings_lab::{
     Controller, Fate, LEASE, Lab, Replica, Strips, Who, WorkStops, candidate, config, micros, seconds, wall_at,
 };
 
-#[path = "arguments.rs"]
-mod arguments;
-#[path = "show.rs"]
-mod show;
-#[path = "words.rs"]
-mod words;
-
-use arguments::{duration, index, parse, process, replica, strategy, text, wall_offset, who};
-use show::{describe_candidate, describe_range, history, show, statuses};
-use words::line;
+use crate::arguments::{
+    duration, flag, index, name, number, optional_name, parse, process, replica, signed_micros, strategy, text, who,
+};
+use crate::shared;
+use crate::show::{describe_candidate, describe_range, history, show, statuses};
+use crate::words::line;
 
 /// More events than this in one directive mean that a process does not rest.
 const MOST_EVENTS: usize = 5_000;
@@ -97,9 +85,11 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
     let mut shown = Vec::new();
     let wall = lab.wall();
     let mut until = lab.now_micros;
-    match case.directive.as_str() {
+    let directive = case.directive.clone();
+    match directive.as_str() {
+        _ if shared::carry_out(lab, case) => {}
         "elector" => start(lab, case),
-        "run" => until += micros(duration(case, "for").unwrap()),
+        "run" => until += micros(parse(&name(case))),
         "grant" => {
             lab.grant(&text(case, "to").unwrap());
         }
@@ -110,11 +100,11 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
         "edit" => {
             let holder = text(case, "holder");
             let session = case.try_take_args::<String>("session").unwrap().map(|parts| parts.join("/"));
-            let duration: Option<i64> = case.try_take_arg("duration").unwrap();
-            let transitions = case.try_take_arg("transitions").unwrap();
-            let token: Option<u64> = case.try_take_arg("token").unwrap();
-            let key = case.try_take_arg("key").unwrap();
-            let leaves = case.take_flag("leaving").unwrap();
+            let duration: Option<i64> = number(case, "duration");
+            let transitions = number(case, "transitions");
+            let token: Option<u64> = number(case, "token");
+            let key = number(case, "key");
+            let leaves = flag(case, "leaving");
             let hold = text(case, "hold");
             lab.edit_lease(|lease| {
                 if let Some(holder) = holder {
@@ -137,33 +127,32 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
                 }
             });
         }
-        "delete" => lab.delete_lease(),
         "ping" => {
-            let name = text(case, "name").unwrap();
+            let name = name(case);
             lab.ping(&name, micros(duration(case, "ahead").unwrap_or_default()));
         }
         "unresponsive" => {
-            let name = text(case, "name").unwrap();
+            let name = name(case);
             lab.edit_candidate(&name, |candidate| {
                 candidate.status.state = Some(CandidateState::Unresponsive);
                 candidate.status.unresponsive_since = Some(wall);
             });
         }
         "forget-ping" => {
-            let name = text(case, "name").unwrap();
+            let name = name(case);
             lab.edit_candidate(&name, |candidate| candidate.ping_time = None);
         }
-        "no-crd" => lab.server.lacks_candidates = !case.take_flag("off").unwrap(),
+        "no-crd" => lab.server.lacks_candidates = !flag(case, "off"),
         "foreign-candidate" => foreign_candidate(lab, case),
         "renewed" => {
-            let name = text(case, "name").unwrap();
+            let name = name(case);
             lab.edit_candidate(&name, |candidate| candidate.renew_time = Some(wall.later_than(candidate.ping_time)));
         }
         "edit-candidate" => {
-            let name = text(case, "name").unwrap();
+            let name = name(case);
             let [version, emulation, session] = ["version", "emulation", "session"].map(|field| text(case, field));
             let strategy = strategy(case);
-            let (priority, seconds) = (case.try_take_arg("priority").unwrap(), case.try_take_arg("duration").unwrap());
+            let (priority, seconds) = (number(case, "priority"), number(case, "duration"));
             let renewed = duration(case, "renewed-ago").map(|ago| wall_at(lab.now_micros - micros(ago)));
             lab.edit_candidate(&name, |candidate| {
                 candidate.binary_version = version.unwrap_or_else(|| candidate.binary_version.clone());
@@ -175,9 +164,8 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
                 candidate.renew_time = renewed.or(candidate.renew_time);
             });
         }
-        "delete-candidate" => lab.delete_candidate(&text(case, "name").unwrap()),
         "collect" => {
-            let name = text(case, "name").unwrap();
+            let name = name(case);
             let owned = lab.server.store.candidate(&name).is_some_and(|candidate| candidate.owned);
             let text = if owned { "the garbage collector deletes the candidate" } else { "no owner, no deletion" };
             shown.push(text.to_owned());
@@ -185,11 +173,8 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
                 lab.delete_candidate(&name);
             }
         }
-        "candidate" => {
-            shown.push(describe_candidate(lab, &text(case, "name").unwrap()));
-        }
         "controller" => start_controller(lab, case),
-        "take-over" => lab.take_over(&text(case, "name").unwrap()),
+        "take-over" => lab.take_over(&name(case)),
         "statuses" => shown = statuses(lab),
         "network" => {
             let lost = text(case, "lost");
@@ -202,8 +187,8 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
             process(lab, case).fate = fate;
         }
         "watch" => {
-            let is_off = case.take_flag("off").unwrap();
-            case.take_flag("on").unwrap();
+            let is_off = flag(case, "off");
+            flag(case, "on");
             let delay = duration(case, "delay").unwrap_or_default();
             let delay = (!is_off).then_some(delay);
             match who(lab, case) {
@@ -219,9 +204,8 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
             let thaw = until + micros(duration(case, "for").unwrap());
             process(lab, case).frozen_until = thaw;
         }
-        "crash" => process(lab, case).crashed = true,
         "key" => {
-            let key = case.try_take_arg("is").unwrap();
+            let key = number(case, "is");
             let index = index(lab, case);
             lab.observe(index, Observation::Key(key));
         }
@@ -237,7 +221,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
             };
         }
         "forged-404" => {
-            let is_off = case.take_flag("off").unwrap();
+            let is_off = flag(case, "off");
             replica(lab, case).gets_404 = !is_off;
         }
         "may-not-ask" => replica(lab, case).may_not_ask = true,
@@ -263,27 +247,6 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
             Who::Native(index) => lab.stop_native(index),
             Who::Controller(_) | Who::Bare(_) => panic!("it cannot do that"),
         },
-        "native" | "plain" => {
-            let stands = if case.directive == "native" { Stands::Coordinated } else { Stands::Plain };
-            let name = text(case, "name").unwrap();
-            let version = text(case, "version").unwrap_or_else(|| "1.0".to_owned());
-            let index = lab.start_native(&name, stands, 15, wall_offset(case));
-            if stands == Stands::Coordinated {
-                let candidate = CandidateRecord {
-                    kind: CandidateKind::Native,
-                    name,
-                    lease_name: LEASE.to_owned(),
-                    binary_version: version.clone(),
-                    emulation_version: Some(version),
-                    ..CandidateRecord::default()
-                };
-                lab.put_native_candidate(index, candidate);
-            }
-        }
-        "gate" => {
-            let is_off = case.take_flag("off").unwrap();
-            lab.server.store.keep_native_fields(!is_off);
-        }
         "overlook" => {
             let index = index(lab, case);
             lab.observe(index, Observation::CandidateMissing { source: Source::Watch });
@@ -292,7 +255,10 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
             let index = index(lab, case);
             lab.observe(index, Observation::Resign);
         }
-        "show" => shown.push(show(lab)),
+        "show" => {
+            let candidate = optional_name(case);
+            shown.push(candidate.map_or_else(|| show(lab), |name| describe_candidate(lab, &name)));
+        }
         "history" => shown = history(lab),
         unknown => panic!("no directive {unknown:?}"),
     }
@@ -302,15 +268,14 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) -> Vec<String> {
 
 /// A candidate of no elector in the lab.
 fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
-    let name = text(case, "name").unwrap();
+    let [is_only_created, owned] = ["never-renewed", "owned"].map(|name| flag(case, name));
+    let name = name(case);
     let version = text(case, "version").unwrap_or_else(|| "1.0".to_owned());
-    let age = micros(duration(case, "age").unwrap_or_default());
-    let ahead = micros(duration(case, "ahead").unwrap_or_default());
+    let age = signed_micros(case, "age").unwrap_or_default();
     let state = text(case, "state");
     let is_damped = state.as_deref() == Some(CandidateState::Damped.as_str());
-    let renewed = wall_at(lab.now_micros - age + ahead);
+    let renewed = wall_at(lab.now_micros - age);
     let strategy = strategy(case).unwrap_or_else(|| "OldestEmulationVersion".to_owned());
-    let is_only_created = case.take_flag("never-renewed").unwrap();
     let candidate = CandidateRecord {
         name: name.clone(),
         creation_time: if is_only_created { renewed } else { renewed.min(lab.wall()) },
@@ -322,8 +287,8 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
             .then_some(version),
         strategy: Some(strategy),
         renew_time: (!is_only_created).then_some(renewed),
-        owned: case.take_flag("owned").unwrap(),
-        lease_duration_seconds: case.try_take_arg("duration").unwrap(),
+        owned,
+        lease_duration_seconds: number(case, "duration"),
         status: RecordedStatus {
             state: CandidateState::ALL.into_iter().find(|known| Some(known.as_str()) == state.as_deref()),
             damping_count: u32::from(is_damped) * 6,
@@ -337,9 +302,9 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
 }
 
 fn start_controller(lab: &mut Lab, case: &mut TestCase) {
-    let name = text(case, "name").unwrap_or_else(|| "controller".to_owned());
+    let is_standby = flag(case, "standby");
+    let name = optional_name(case).unwrap_or_else(|| "controller".to_owned());
     let settling = duration(case, "settling").unwrap_or_else(|| election::Config::default().settling);
-    let is_standby = case.take_flag("standby").unwrap();
     let election = Election::new(election::Config { settling, ..Default::default() }, "default", LEASE);
     let mut controller = Controller::new(&name, election, !is_standby);
     if let Some(delay) = duration(case, "delay") {
@@ -350,7 +315,8 @@ fn start_controller(lab: &mut Lab, case: &mut TestCase) {
 }
 
 fn start(lab: &mut Lab, case: &mut TestCase) {
-    let name = text(case, "name").unwrap();
+    let [owned, keeps_on_stop] = ["owned", "keep-on-stop"].map(|name| flag(case, name));
+    let name = name(case);
     let session = text(case, "session");
     let label = session.as_ref().map_or_else(|| name.clone(), |session| format!("{name}/{session}"));
     let session = session.unwrap_or_else(|| format!("s-{name}"));
@@ -359,7 +325,7 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
             let pod = Pod { name: name.clone(), uid: format!("pod-of-{name}") };
             let strategy = Strategy::read(strategy(case).as_deref()).unwrap();
             ElectorMode::Coordinated(Box::new(CandidateConfig {
-                pod: case.take_flag("owned").unwrap().then_some(pod),
+                pod: owned.then_some(pod),
                 fallback: text(case, "fallback").as_deref() != Some("off"),
                 ..candidate(text(case, "version").as_deref().unwrap_or("1.0"), strategy)
             }))
@@ -379,23 +345,22 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
         durations.renew_deadline = duration(case, "deadline").unwrap_or(lease * 99 / 100);
     }
     let mut config = config(&name, &session, mode, Timing::new(durations).unwrap());
-    config.keeps_on_stop = case.take_flag("keep-on-stop").unwrap();
+    config.keeps_on_stop = keeps_on_stop;
     config.fail_open = match text(case, "fail-open").as_deref() {
         None => FailOpen::Off,
         Some("unbounded") => FailOpen::Unbounded,
         Some(bound) => FailOpen::Bounded(parse(bound)),
     };
     let mut replica = Replica::new(config, lab.now_micros);
-    let wall = wall_offset(case);
-    if wall != 0 {
-        replica = replica.with_clock(0, 0, wall, lab.now_micros);
+    if let Some(clock) = signed_micros(case, "clock") {
+        replica = replica.with_clock(0, 0, clock, lab.now_micros);
     }
     replica.process.label = label;
     if let Some(delay) = duration(case, "delay") {
         replica.process.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
         replica.process.watch_delay = Some(delay);
     }
-    let key: Option<i64> = case.try_take_arg("key").unwrap();
+    let key: Option<i64> = number(case, "key");
     replica.elector.observe(replica.process.local(lab.now_micros), Observation::Key(key));
     lab.add(replica);
 }
