@@ -11,7 +11,6 @@ mod color;
 mod config;
 mod native;
 mod output;
-mod pages;
 mod read;
 mod snapshot;
 mod table;

@@ -11,9 +11,9 @@ use kube::api::ListParams;
 use kube::{Client, Error};
 use serde::Serializer;
 
-use super::pages::{Pages, TIMEOUT};
 use super::snapshot::election;
 use crate::base::cluster::{limited, scoped_native};
+use crate::base::pages::{Pages, TIMEOUT};
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
 /// empty list if the server does not serve their API.

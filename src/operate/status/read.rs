@@ -11,11 +11,11 @@ use kube::api::ListParams;
 
 use super::config::Config;
 use super::native;
-use super::pages::Pages;
 use super::snapshot::{self, LeaseRow, key, path, rows};
 use crate::base::cluster::{Cluster, candidates_unknown, scoped};
 use crate::base::hint::Hinted;
 use crate::base::nearest;
+use crate::base::pages::Pages;
 
 /// The warning for a user who may not list native candidates.
 pub(crate) const NATIVES_NOT_SHOWN: &str =

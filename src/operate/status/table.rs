@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use anstyle::AnsiColor;
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::Cell;
 
 use super::color::{color_of, color_of_candidate};
 use super::snapshot::{CandidateRow, LeaseRow};
+use crate::base::table::{colored, plain, trimmed};
 use crate::base::terminal::{Styles, visible};
 
 /// How a table is rendered.
@@ -145,36 +145,6 @@ fn candidates(rows: &[CandidateRow], styles: Styles) -> String {
 fn reason(row: &CandidateRow) -> String {
     let reason = row.reason.clone();
     row.exclude.as_ref().map_or_else(|| reason.clone(), |exclude| format!("{reason} [excluded until {exclude}]"))
-}
-
-fn plain<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
-    let mut table = Table::new();
-    // Never wrap: each row stays on one line, even on a narrow terminal.
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let header: Vec<_> = header.into_iter().collect();
-    if !header.is_empty() {
-        table.set_header(header);
-    }
-    table
-}
-
-fn colored(cell: &str, color: Option<AnsiColor>) -> Cell {
-    let cell = Cell::new(visible(cell));
-    match color {
-        Some(AnsiColor::Green) => cell.fg(Color::Green),
-        Some(AnsiColor::Yellow) => cell.fg(Color::Yellow),
-        Some(AnsiColor::Red) => cell.fg(Color::Red),
-        _ => cell,
-    }
-}
-
-fn trimmed(table: &mut Table, styles: Styles) -> String {
-    if styles.are_on() {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
-    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
 fn since(row: &LeaseRow) -> String {

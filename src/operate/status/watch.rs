@@ -27,11 +27,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
 use super::output::{show, shows_page};
-use super::pages::TIMEOUT;
 use super::read::{Selection, read};
 use super::snapshot::{self, LeaseRow, rows};
 use crate::base::cluster::{Cluster, api_error, limited, scoped_native};
 use crate::base::hint::Hinted;
+use crate::base::pages::TIMEOUT;
 
 /// How long to collect changes that arrive together.
 const SETTLING: Duration = Duration::from_millis(50);

@@ -13,10 +13,10 @@ use crate::base::cluster::limited;
 const PAGE: u32 = 500;
 
 /// How long a request may take, such as that for one page.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The pages of one list.
-pub(super) struct Pages<K> {
+pub(crate) struct Pages<K> {
     api: Api<K>,
     params: ListParams,
     is_over: bool,
@@ -24,7 +24,7 @@ pub(super) struct Pages<K> {
 
 impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
     /// Creates the pages of the objects that `params` select.
-    pub(super) fn new(api: Api<K>, params: ListParams) -> Self {
+    pub(crate) fn new(api: Api<K>, params: ListParams) -> Self {
         Self { api, params: params.limit(PAGE), is_over: false }
     }
 
@@ -32,7 +32,7 @@ impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
     ///
     /// # Errors
     /// Fails if the request fails, or if there is no answer in time.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<K>>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<K>>, Error> {
         if self.is_over {
             return Ok(None);
         }
@@ -58,7 +58,7 @@ impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
     ///
     /// # Errors
     /// Fails as [`next`](Self::next) does.
-    pub(super) async fn all(mut self) -> Result<Vec<K>, Error> {
+    pub(crate) async fn all(mut self) -> Result<Vec<K>, Error> {
         let mut objects = Vec::new();
         while let Some(page) = self.next().await? {
             objects.extend(page);
