@@ -72,6 +72,7 @@
 //! assert!(decision.deadline.is_some_and(|deadline| deadline < leading.valid_until));
 //! ```
 
+pub mod assist;
 mod backoff;
 pub mod election;
 pub mod elector;

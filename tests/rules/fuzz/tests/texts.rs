@@ -18,6 +18,7 @@ use hustings_client::Fence;
 use hustings_client::api::MicroTime;
 use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::lease_of_group;
+use hustings_core::assist::AssistOptions;
 use hustings_core::model::{History, Hold, PastTerm, SessionMark, SessionStamp, Strategy, Version, WireTime};
 
 /// The text of a version, in most cases.
@@ -109,6 +110,9 @@ fn any_text_is_read_or_refused() {
         assert!(history.without_running().as_str().len() <= History::LONGEST);
         if let Ok(fence) = text.parse::<Fence>() {
             assert_eq!(fence.to_string().parse::<Fence>().unwrap(), fence);
+        }
+        if let Ok(options) = AssistOptions::read(text) {
+            assert_eq!(AssistOptions::read(&options.to_string()), Ok(options));
         }
         if let Ok(address) = ListenAddress::read(text) {
             assert_eq!(ListenAddress::read(&address.to_string()), Ok(address));
