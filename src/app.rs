@@ -11,12 +11,12 @@ use crate::base::hint::Hinted;
 use crate::base::program::Program;
 use crate::base::terminal::{print, visible};
 use crate::cli::{
-    self, CheckFlags, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, ExplainFlags, HistoryFlags, Mistakes, Task,
-    UnparsedArgument,
+    self, CheckFlags, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, ExplainFlags, HistoryFlags, Mistakes,
+    SurveyFlags, Task, UnparsedArgument,
 };
 use crate::controller;
 use crate::operate::acts::LeaseAct;
-use crate::operate::{acts, check, completion, explain, history, rollout, status};
+use crate::operate::{acts, check, completion, explain, history, rollout, status, survey};
 use crate::serve::logging::{ProcessLog, print_last, report_panic};
 use crate::stand::{campaign, copy_binary, sidecar};
 #[cfg(target_os = "linux")]
@@ -81,6 +81,7 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
             return answer(log, rollout::run(&access, config));
         }
+        Task::Survey(SurveyFlags { watch_for, output }) => return answer(log, survey::run(&access, output, watch_for)),
         Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output, cli::controller_config)),
         Task::Pause(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;

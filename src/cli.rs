@@ -21,6 +21,7 @@ mod rollout;
 mod run;
 mod sidecar;
 mod status;
+mod survey;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timing;
@@ -47,6 +48,7 @@ pub use self::rollout::RolloutFlags;
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
+pub use self::survey::SurveyFlags;
 use crate::base::access::Access;
 use crate::base::environment::variable_name;
 use crate::base::parsers::{namespace_or_nothing, one_of, switch, value};
@@ -117,6 +119,9 @@ pub enum Task {
     Crds,
     /// Copy this binary, for example from its image into a volume
     CopyBinary(CopyBinaryFlags),
+    /// Show every lock of a cluster, before anything is installed: what a crash costs, with and without assistance; exit
+    /// code 1 if a lock is stuck, 2 if not all could be read
+    Survey(SurveyFlags),
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if the state is unknown
     Status(StatusFlags),
     /// Explain in sentences who leads and why, and what would happen if the holder died now; exit codes as for status

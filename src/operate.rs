@@ -7,3 +7,4 @@ pub mod explain;
 pub mod history;
 pub mod rollout;
 pub mod status;
+pub mod survey;

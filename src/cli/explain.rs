@@ -8,7 +8,7 @@ use crate::base::output::Output;
 use crate::base::parsers::{at_most, object_name, one_of, value};
 
 /// The longest wait for a renewal: the longest lease.
-const LONGEST_WATCH: Duration = Duration::from_hours(1);
+pub(super) const LONGEST_WATCH: Duration = Duration::from_hours(1);
 
 /// The flags of `hustings explain`.
 #[derive(Args, Clone, Debug)]

@@ -15,6 +15,7 @@ use hustings_client::clock::{Clock as _, SystemClock};
 use kube::Api;
 
 pub use self::terms::{PastTerms, TermRow, TermSource};
+pub(crate) use self::timeline::length;
 use crate::base::access::Access;
 use crate::base::cluster::{Cluster, api_error};
 use crate::base::output::Output;

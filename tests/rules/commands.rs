@@ -143,6 +143,11 @@ fn status_prints_leases_and_candidates_in_each_format() {
 }
 
 #[test]
+fn survey_shows_every_lock_and_what_a_crash_of_its_holder_costs() {
+    transcript("survey");
+}
+
+#[test]
 fn check_prints_each_finding_with_a_hint() {
     transcript("check");
 }

@@ -76,7 +76,7 @@ fn letter(place: usize) -> char {
 }
 
 /// A length of time with two units, such as `3h 12m`, or milliseconds if it is short.
-pub(super) fn length(duration: Duration) -> String {
+pub(crate) fn length(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     match seconds {
         0 => format!("{millis}ms"),

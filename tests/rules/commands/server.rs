@@ -11,6 +11,7 @@
 //! - `silent`: whether the server answers no request.
 //! - `denied`: the verbs and resources that access reviews deny, such as `list pods`.
 //! - `renewed`: the names of Leases that their holders renew, here with each read.
+//! - `live`: the names of Leases that their holders renew by the clock of this machine, here with each read.
 //! - `effects`: after the first write to the object `after`, a merge patch `patch` changes the object `of`.
 
 use std::cell::RefCell;
@@ -285,10 +286,15 @@ impl Store {
 
     /// Reads an object. A holder may have renewed it just before.
     fn read(&mut self, at: usize) -> Value {
-        let renewed = self.behaviour["renewed"].as_array();
-        if renewed.is_some_and(|renewed| renewed.contains(&self.objects[at]["metadata"]["name"])) {
+        let name = &self.objects[at]["metadata"]["name"];
+        let is_named = |list: &str| self.behaviour[list].as_array().is_some_and(|names| names.contains(name));
+        let (is_renewed, is_live) = (is_named("renewed"), is_named("live"));
+        if is_renewed || is_live {
             self.version += 1;
-            self.objects[at]["spec"]["renewTime"] = json!(format!("2025-01-02T03:04:05.{:06}Z", self.version));
+            let now = if is_live { jiff::Timestamp::now() } else { "2025-01-02T03:04:05Z".parse().unwrap() };
+            let micros = if is_live { 0 } else { i64::try_from(self.version).unwrap() };
+            let time = now + jiff::SignedDuration::from_micros(micros);
+            self.objects[at]["spec"]["renewTime"] = json!(format!("{time:.6}"));
             self.objects[at]["metadata"]["resourceVersion"] = json!(self.version.to_string());
         }
         self.objects[at].clone()

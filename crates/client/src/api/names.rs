@@ -31,6 +31,9 @@ pub const TRANSFER: &str = "hustings.io/transfer";
 pub const PIN: &str = "hustings.io/pin";
 /// Candidate annotation: until when an administrator excludes it, and why, as `TIME: REASON`.
 pub const EXCLUDE: &str = "hustings.io/exclude";
+/// Lease annotation: a controller assists the holder, which knows nothing of Hustings. Its value says where the holder
+/// runs.
+pub const ASSIST: &str = "hustings.io/assist";
 /// Annotation of a Lease or a candidate: who asked for the newest act, according to its writer.
 pub const ASKED_BY: &str = "hustings.io/asked-by";
 /// Lease annotation: the holder's preference in direct mode.

@@ -234,6 +234,7 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                     | Task::Include(_)
                     | Task::Crds
                     | Task::Check(_)
+                    | Task::Survey(_)
                     | Task::Explain(_)
                     | Task::History(_)
                     | Task::Completion(_)
