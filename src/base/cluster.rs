@@ -160,9 +160,13 @@ impl Cluster {
     /// Whether a list of candidates failed because the cluster certainly lacks the CRD. With the CRD, a list succeeds
     /// even if there is no candidate or no such namespace. Any doubt, such as a timeout, counts as no.
     pub async fn lacks_candidates(&self, error: &kube::Error) -> bool {
+        matches!(error, kube::Error::Api(status) if status.code == 404) && self.lacks_crd().await
+    }
+
+    /// Whether the cluster certainly lacks the CRD. Any doubt, such as a timeout, counts as no.
+    pub async fn lacks_crd(&self) -> bool {
         let lacks = Box::pin(lacks_candidates(&self.leases));
-        matches!(error, kube::Error::Api(status) if status.code == 404)
-            && tokio::time::timeout(DISCOVERY_TIMEOUT, lacks).await.unwrap_or(false)
+        tokio::time::timeout(DISCOVERY_TIMEOUT, lacks).await.unwrap_or(false)
     }
 }
 

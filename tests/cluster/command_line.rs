@@ -1,4 +1,4 @@
-//! `hustings campaign`, `check`, `status`, `explain`, `rollout`, `history` and `crds`, as people and scripts use them.
+//! `hustings campaign`, `check`, `status`, `explain`, `rollout`, `history`, `survey` and `crds`, as people and scripts use them.
 
 mod campaign;
 mod check;
@@ -8,6 +8,7 @@ mod native;
 mod rollout;
 mod status;
 mod status_many;
+mod survey;
 mod usage;
 
 use std::process::Output;

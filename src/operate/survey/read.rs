@@ -122,7 +122,7 @@ async fn candidates(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Resul
     let of = |one: ReadCandidate| (one.metadata.namespace.unwrap_or_default(), one.record.lease_name);
     match pages.all().await {
         Ok(all) => Ok((all.into_iter().map(of).collect(), false)),
-        Err(error) if is_forbidden(&error) => Ok((BTreeSet::new(), true)),
+        Err(error) if is_forbidden(&error) => Ok((BTreeSet::new(), !cluster.lacks_crd().await)),
         Err(error) if cluster.lacks_candidates(&error).await => Ok((BTreeSet::new(), false)),
         Err(error) => Err(cluster.explain("cannot list LeaseCandidates", error)),
     }
