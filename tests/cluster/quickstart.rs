@@ -32,14 +32,14 @@ const COMPARED: [&str; 4] = ["kubectl apply", "kubectl delete -f", "kubectl dele
 
 #[tokio::test]
 async fn quickstart_runs_as_written() {
-    assert_eq!(run(include_str!("../../docs/quickstart.md")).await, 8);
+    assert_eq!(run(include_str!("../../docs/quickstart.md")).await, 9);
 }
 
 #[tokio::test]
 async fn installation_in_the_readme_runs_as_written() {
     let readme = include_str!("../../README.md");
     let section = readme.split("\n## ").find(|section| section.starts_with("Install\n")).unwrap();
-    assert_eq!(run(section).await, 4);
+    assert_eq!(run(section).await, 5);
 }
 
 /// Runs the commands of a page and returns how many there were.
