@@ -57,7 +57,8 @@ pub(crate) use self::config::OWN_LEASE;
 pub use self::config::{Config, EvidenceConfig, GatedClient, NativeMode, OwnLease, Surroundings};
 use self::dispatcher::{Dispatcher, DispatcherParts};
 use self::events::EventPublisher;
-pub(crate) use self::evidence::read_pod;
+use self::evidence::ReadNode;
+pub(crate) use self::evidence::ReadPod;
 use self::execute::Executor;
 use self::leading::{Electing, OwnCampaign};
 use self::namespaces::Namespaces;
@@ -182,9 +183,20 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
             tasks.spawn(native.run(client.clone()));
         }
     }
+    if config.election.evidence.pods {
+        for scope in &scopes {
+            let pods = Watch::<ReadPod>::new(scope.clone(), &watching, None, StdRng::from_rng(&mut rng))
+                .with_labels(config.evidence_pod_selector.clone());
+            tasks.spawn(pods.run(client.clone()));
+        }
+    }
+    if config.election.evidence.nodes {
+        let nodes = Watch::<ReadNode>::new(Scope::Cluster, &watching, None, StdRng::from_rng(&mut rng));
+        tasks.spawn(nodes.run(client.clone()));
+    }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions =
-        permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native, &config.election.evidence);
+        permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native, config.election.evidence);
     let native = (config.native != NativeMode::Off).then(|| {
         let group = own_lease.as_ref().map_or_else(|| identity.clone(), ToString::to_string);
         let controller = stand_in::Controller { group: group.into(), identity: identity.as_str().into() };
@@ -212,7 +224,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     if let Some(served) = native_version {
         store = store.native_version(served);
     }
-    let executor = Executor::new(store, client.clone(), Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, namespaces, executor.forbidden(), permitted));
     let reporting = Reporting::new(publisher, metrics, &health, page.map(|page| (identity, page)));
     let parts = DispatcherParts {

@@ -28,11 +28,11 @@ const RENEWALS_PER_SECOND: u32 = 50;
 /// How many periods of renewal a Lease lasts.
 const PERIODS: u32 = 3;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-const AT_A_TIME: usize = 16;
+pub(crate) const AT_A_TIME: usize = 16;
 /// The last status has been written when no candidate has changed for this long.
 const QUIET: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_mins(30);
-const MINUTE: Duration = Duration::from_mins(1);
+pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 /// Linux reports times of processes in hundredths of a second, whatever its own ticks are.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -262,14 +262,14 @@ fn write(purpose: Purpose, record: &LeaseRecord, seconds: u32) -> LeaseWrite {
 }
 
 /// A line of `/proc/PID/status`, in megabytes.
-fn memory(pid: u32, line: &str) -> Result<f64> {
+pub(crate) fn memory(pid: u32, line: &str) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let kilobytes = status.lines().find_map(|text| text.strip_prefix(line)?.trim().strip_suffix(" kB"));
     Ok(kilobytes.with_context(|| format!("no {line} of process {pid}"))?.parse::<f64>()? * 1.024 / 1000.0)
 }
 
 /// The CPU time of a process.
-fn cpu_seconds(pid: u32) -> Result<f64> {
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The second field is the name in parentheses, which may have spaces; user and system time are the 14th and 15th.
     let (_, fields) = stat.rsplit_once(") ").with_context(|| format!("no state of process {pid}"))?;

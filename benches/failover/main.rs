@@ -8,6 +8,7 @@
 
 mod bulk;
 mod contest;
+mod pods;
 mod report;
 mod rest;
 mod scenes;
@@ -21,6 +22,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 
 use bulk::Bulk;
+use pods::Pods;
 use report::Report;
 use stage::Stage;
 
@@ -45,6 +47,12 @@ struct Flags {
     /// How many candidates each of these Leases has
     #[arg(long, default_value_t = 3)]
     bulk_candidates: usize,
+    /// How many Pods the controllers watch when their costs with evidence are measured
+    #[arg(long, default_value_t = 10_000)]
+    pods: usize,
+    /// How many of these Pods change each second
+    #[arg(long, default_value_t = 20)]
+    pod_changes: u32,
     /// Prints JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -70,6 +78,8 @@ enum Scene {
     Rest,
     /// Nothing happens for a minute to very many Leases
     Bulk,
+    /// With evidence, very many Pods change for a minute
+    Pods,
 }
 
 #[tokio::main]
@@ -112,11 +122,18 @@ async fn play(scene: Scene, flags: &Flags, shared: &mut Option<Stage>, report: &
     // The audit log counts requests. It would slow the other scenes, and needs a control plane without history.
     if scene == Scene::Rest {
         drop(shared.take());
-        return rest::at_rest(&Stage::set(true, spread).await?, flags.leases, report).await;
+        return rest::at_rest(&Stage::set(true, spread, &[]).await?, flags.leases, report).await;
+    }
+    // The other scenes have no evidence.
+    if scene == Scene::Pods {
+        drop(shared.take());
+        let stage = Stage::set(false, spread, &["--set", "evidence.pods=true"]).await?;
+        let pods = Pods { count: flags.pods, changes_per_second: flags.pod_changes };
+        return pods::watched(&stage, pods, report).await;
     }
     let stage = match shared {
         Some(stage) => stage,
-        None => shared.insert(Stage::set(false, spread).await?),
+        None => shared.insert(Stage::set(false, spread, &[]).await?),
     };
     if scene == Scene::Bulk {
         let bulk = Bulk { leases: flags.bulk_leases, candidates_per_lease: flags.bulk_candidates };
@@ -130,7 +147,7 @@ async fn play(scene: Scene, flags: &Flags, shared: &mut Option<Stage>, report: &
             Scene::Stop => scenes::stop(stage, flags.leases, report).await?,
             Scene::Join => scenes::join(stage, flags.leases, report).await?,
             Scene::Rolling => scenes::rolling(stage, flags.leases, report).await?,
-            Scene::Rest | Scene::Bulk => {}
+            Scene::Rest | Scene::Bulk | Scene::Pods => {}
         }
     }
     Ok(())

@@ -39,13 +39,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A control plane with the chart and two controllers, one of which leads.
-    pub(crate) async fn set(audit: bool, spread: Duration) -> Result<Self> {
+    /// A control plane with the chart, installed with these arguments, and two controllers, one of which leads.
+    pub(crate) async fn set(audit: bool, spread: Duration, arguments: &[&str]) -> Result<Self> {
         eprintln!("starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
         let plane = ControlPlane::builder().audit(audit).start().await?;
         let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
         let chart = chart.to_str().context("the path of the chart is not UTF-8")?;
-        let output = plane.helm(["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"]).await?;
+        let install = ["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"];
+        let output = plane.helm(install.iter().chain(arguments)).await?;
         ensure!(output.status.success(), "helm install failed: {}", String::from_utf8_lossy(&output.stderr));
         let deployments = Api::<Deployment>::namespaced(plane.admin(), SYSTEM).list(&ListParams::default()).await?;
         let deployment = deployments.items.into_iter().next().context("the chart has no Deployment")?;

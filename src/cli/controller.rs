@@ -61,12 +61,15 @@ pub struct ControllerFlags {
     /// needs --native
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub native_stand_in: bool,
-    /// Elect as soon as the kubelet reports that the container of a silent holder has terminated; needs permission to
-    /// get Pods
+    /// Elect as soon as the kubelet reports that the container of a holder has terminated; needs permission to get, list
+    /// and watch Pods
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_pods: bool,
-    /// Elect as soon as the node of a silent holder has the taint node.kubernetes.io/out-of-service; needs
-    /// --evidence-pods and permission to get Nodes
+    /// Watch only the Pods with these labels, in the form of `kubectl get pods --selector`; needs --evidence-pods
+    #[arg(long, value_name = "SELECTOR")]
+    pub evidence_pod_selector: Option<String>,
+    /// Elect as soon as the node of a holder has the taint node.kubernetes.io/out-of-service; needs --evidence-pods and
+    /// permission to get, list and watch Nodes
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_nodes: bool,
     /// How long a Lease without a holder waits for more candidates after the first one has appeared; 0s does not wait
@@ -104,12 +107,16 @@ impl ControllerFlags {
                 return None;
             }
         };
-        if self.evidence_nodes && !self.evidence_pods {
-            mistakes.add("--evidence-nodes", "needs --evidence-pods: add it, or remove --evidence-nodes");
-            return None;
+        for (flag, is_set) in [
+            ("--evidence-nodes", self.evidence_nodes),
+            ("--evidence-pod-selector", self.evidence_pod_selector.is_some()),
+        ] {
+            if is_set && !self.evidence_pods {
+                mistakes.add(flag, format!("needs --evidence-pods: add it, or remove {flag}"));
+                return None;
+            }
         }
-        let evidence =
-            EvidenceConfig { pods: self.evidence_pods, nodes: self.evidence_nodes, ..EvidenceConfig::default() };
+        let evidence = EvidenceConfig { pods: self.evidence_pods, nodes: self.evidence_nodes };
         let own_lease =
             OwnLease { name: self.leader_elect_resource_name, namespace: self.leader_elect_resource_namespace, timing };
         Some(Config {
@@ -118,6 +125,7 @@ impl ControllerFlags {
             ui: self.ui,
             own_lease: self.leader_elect.then_some(own_lease),
             native,
+            evidence_pod_selector: self.evidence_pod_selector,
             election: election::Config {
                 settling: self.settling,
                 validity: self.candidate_validity,

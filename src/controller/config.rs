@@ -31,6 +31,8 @@ pub struct Config {
     pub own_lease: Option<OwnLease>,
     /// Whether this controller elects native candidates, those of `coordination.k8s.io`.
     pub native: NativeMode,
+    /// The label selector of the Pods to watch for evidence; `None` for all.
+    pub evidence_pod_selector: Option<String>,
     /// The configuration of each election.
     pub election: election::Config,
     /// The most Leases that have their own series in the metrics.

@@ -8,6 +8,7 @@
 //! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write
 //!   statuses. The loop therefore never waits for the API server, and no Lease waits for another.
 
+mod pods;
 mod scopes;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use self::pods::Pods;
 use self::scopes::Scopes;
 use super::execute::Executor;
 use super::key::{LeaseKey, MemberKey};
@@ -35,7 +37,7 @@ use super::statuses::Statuses;
 use super::stores::Stores;
 use super::watched::{Scope, WatchEvent, WatchedCandidate};
 use crate::serve::health::Health;
-use crate::serve::metrics::count;
+use crate::serve::metrics::{Resource, count};
 
 /// The shortest pause before the next decision about a Lease. It prevents a busy loop when a deadline has passed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -74,6 +76,8 @@ pub(super) struct Dispatcher {
     stands_for: HashMap<MemberKey, LeaseKey>,
     /// The candidates whose `leaseName` is invalid, with that name and their UIDs.
     misnamed: HashMap<MemberKey, (LeaseKey, String)>,
+    /// The Pods that may prove holders dead; `None` without evidence.
+    pods: Option<Pods>,
     scopes: Scopes,
     queue: Queue<LeaseKey>,
     in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
@@ -93,6 +97,7 @@ impl DispatcherParts {
 impl Dispatcher {
     /// Creates a dispatcher that has not observed anything in `scopes`.
     pub(super) fn new(parts: DispatcherParts, scopes: &[Scope]) -> Self {
+        let pods = parts.config.evidence.pods.then(|| Pods::new(scopes));
         let scopes = Scopes::new(scopes, parts.native.is_some());
         Self {
             statuses: Statuses::new(parts.executor.clone()),
@@ -100,6 +105,7 @@ impl Dispatcher {
             elections: ElectionsByKey::new(),
             stands_for: HashMap::new(),
             misnamed: HashMap::new(),
+            pods,
             scopes,
             queue: Queue::new(),
             in_flight: JoinSet::new(),
@@ -166,6 +172,11 @@ impl Dispatcher {
             }
             WatchEvent::Candidate(key, candidate) => self.observe_candidate(key, candidate),
             WatchEvent::CandidateRemoved(key) => self.remove_candidate(&key),
+            WatchEvent::Pod(namespace, pod) => self.observe_pod(&namespace, pod, false),
+            WatchEvent::PodRemoved(namespace, pod) => self.observe_pod(&namespace, pod, true),
+            WatchEvent::PodListBegan(scope) => self.begin_pods(&scope),
+            WatchEvent::PodsListed(scope) => self.finish_pods(&scope),
+            WatchEvent::Node(node) => self.observe_node(&node),
             WatchEvent::Listed(scope, resource) => {
                 self.scopes.note_listed(&scope, resource);
                 self.schedule_all();
@@ -197,14 +208,22 @@ impl Dispatcher {
         }
         // This key shares its strings with the other candidates of the Lease.
         let lease = self.elections.get_key_value(&lease).map_or(lease, |(known, _)| known.clone());
+        // The election may have ignored the Pod before it knew this candidate.
+        let pod = self.settle(&key, record);
         self.stands_for.insert(key, lease.clone());
         self.observe_with(&lease, |election, now| election.observe_watched_candidate(now, candidate.record));
+        if let Some(pod) = pod {
+            self.show_pod(&lease, &pod);
+        }
         self.schedule(&lease, Duration::ZERO);
     }
 
     fn remove_candidate(&mut self, key: &MemberKey) {
         self.misnamed.remove(key);
         let Some(lease) = self.stands_for.remove(key) else { return };
+        if let Some(pods) = &mut self.pods {
+            pods.leave(key);
+        }
         if self.elections.contains_key(&lease) {
             let candidate = key.candidate.clone();
             self.observe(&lease, Observation::CandidateMissing { candidate, source: Source::Watch });
@@ -335,6 +354,10 @@ impl Dispatcher {
         let metrics = &self.parts.reporting.measurements.metrics;
         metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
         metrics.candidates.set(count(self.stands_for.len()));
+        if let Some(pods) = &mut self.pods {
+            pods.expire();
+            metrics.watched_objects.get_or_create(&Resource::Pods.label()).set(count(pods.len()));
+        }
         self.parts.reporting.measure(self.parts.clock.now(), &self.elections, self.leads);
     }
 

@@ -1,91 +1,173 @@
-//! Reads the Pods and Nodes that may prove a silent holder dead.
+//! The Pods and Nodes that may prove a holder dead, as the controller watches them.
 //!
-//! The election decides when to read and what the answer proves. This module bounds the reads to
-//! [`READS_PER_SECOND`](pace::READS_PER_SECOND), even when thousands of holders fall silent at once. The Leases take
-//! turns. A read that gets no turn in time is not sent, and the election asks again half a second later.
+//! The election decides what a Pod or a Node proves. A watch shows every Pod in its scope, so this module parses only the
+//! few fields that matter.
 
-mod pace;
+use std::borrow::Cow;
 
-use std::time::Duration;
-
-use hustings_client::store::Failure;
-use hustings_core::election::Observation;
-use hustings_core::model::{ContainerEnd, NodeRecord, PodRecord, WireTime};
-use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
-use kube::{Api, Client, ResourceExt as _};
-
-use super::key::LeaseKey;
-use pace::{LONGEST_WAIT, Pace};
-
-/// How long one read may take. The next decision about the Lease waits for it.
-const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The annotation with the UID that the kubelet uses for a static pod.
-const CONFIG_HASH: &str = "kubernetes.io/config.hash";
+use hustings_core::model::{ContainerEnd, ContainerKind, ContainerRecord, NodeRecord, PodRecord, WireTime};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::{Resource, ResourceExt as _};
+use serde::{Deserialize, Deserializer};
 
 /// The taint with which an administrator declares that a machine is off.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Reads Pods and Nodes. Clones share one limit.
-#[derive(Clone)]
-pub(super) struct EvidenceReader {
-    client: Client,
-    pace: Pace,
+/// A Pod as the watch reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadPod {
+    metadata: ObjectMeta,
+    /// The fields that may prove a holder dead.
+    pub(crate) record: PodRecord,
 }
 
-impl EvidenceReader {
-    /// Creates a reader of live objects. It never reads from the API server's cache.
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, pace: Pace::new() }
-    }
+/// A Node as the watch reads it.
+#[derive(Clone, Debug)]
+pub(super) struct ReadNode {
+    metadata: ObjectMeta,
+    /// The fields that may prove a holder dead.
+    pub(super) record: NodeRecord,
+}
 
-    /// Reads the Pod of the holder of `lease`.
-    pub(super) async fn pod(&self, lease: &LeaseKey, name: &str) -> Result<Observation, Failure> {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), lease.namespace());
-        let record = self.read(lease, pods.get_opt(name)).await?.map(read_pod);
-        Ok(Observation::Pod { record })
-    }
+/// The fields of a Pod that are parsed.
+#[derive(Deserialize)]
+struct PodFields {
+    metadata: MetadataFields,
+    spec: Option<SpecFields>,
+    status: Option<StatusFields>,
+}
 
-    /// Reads the Node of the holder of `lease`.
-    pub(super) async fn node(&self, lease: &LeaseKey, name: &str) -> Result<Observation, Failure> {
-        let nodes = Api::<Node>::all(self.client.clone());
-        let record = self.read(lease, nodes.get_opt(name)).await?.map(|node| read_node(&node));
-        Ok(Observation::Node { record })
-    }
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetadataFields {
+    namespace: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    uid: Box<str>,
+    resource_version: Option<String>,
+    annotations: Option<AnnotationFields>,
+}
 
-    async fn read<T>(&self, lease: &LeaseKey, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
-        let turn = self.pace.turn(lease).ok_or(Failure::NotSent(LONGEST_WAIT))?;
-        tokio::time::sleep_until(turn).await;
-        let answer = tokio::time::timeout(TIMEOUT, request).await.map_err(|_| Failure::TimedOut(TIMEOUT))?;
-        Ok(answer?)
+#[derive(Deserialize)]
+struct AnnotationFields {
+    /// The UID that the kubelet uses for a static pod.
+    #[serde(rename = "kubernetes.io/config.hash")]
+    config_hash: Option<Box<str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecFields {
+    node_name: Option<Box<str>>,
+    host_network: bool,
+    #[serde(rename = "hostPID")]
+    host_pid: bool,
+    share_process_namespace: bool,
+    init_containers: Option<Vec<InitContainerFields>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitContainerFields {
+    name: Box<str>,
+    restart_policy: Option<Box<str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusFields {
+    #[serde(rename = "containerStatuses")]
+    regular: Option<Vec<ContainerFields>>,
+    #[serde(rename = "initContainerStatuses")]
+    init: Option<Vec<ContainerFields>>,
+    #[serde(rename = "ephemeralContainerStatuses")]
+    ephemeral: Option<Vec<ContainerFields>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerFields {
+    name: Box<str>,
+    state: Option<StateFields>,
+    last_state: Option<StateFields>,
+}
+
+#[derive(Deserialize)]
+struct StateFields {
+    running: Option<InstanceFields>,
+    terminated: Option<InstanceFields>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InstanceFields {
+    started_at: Option<Time>,
+    finished_at: Option<Time>,
+    reason: Option<Box<str>>,
+}
+
+impl<'de> Deserialize<'de> for ReadPod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let PodFields { metadata, spec, status } = PodFields::deserialize(deserializer)?;
+        // Without a spec, assume that the containers share their processes.
+        let spec = spec.unwrap_or_else(|| SpecFields { share_process_namespace: true, ..SpecFields::default() });
+        let record = PodRecord {
+            name: metadata.name.as_deref().unwrap_or_default().into(),
+            uid: metadata.uid,
+            config_hash: metadata.annotations.and_then(|annotations| annotations.config_hash),
+            host_network: spec.host_network,
+            host_pid: spec.host_pid,
+            share_process_namespace: spec.share_process_namespace,
+            containers: containers(&spec, status.unwrap_or_default()),
+            node: spec.node_name.map(Into::into),
+        };
+        let (namespace, name, resource_version) = (metadata.namespace, metadata.name, metadata.resource_version);
+        Ok(Self { metadata: ObjectMeta { namespace, name, resource_version, ..ObjectMeta::default() }, record })
     }
 }
 
-/// Extracts the fields of a Pod that may prove its holder dead.
-pub(crate) fn read_pod(pod: Pod) -> PodRecord {
-    let config_hash = pod.annotations().get(CONFIG_HASH).cloned();
-    let status = pod.status.unwrap_or_default();
-    let containers = [status.container_statuses, status.init_container_statuses].into_iter().flatten().flatten();
-    // Without a spec, assume that the containers share their processes.
-    let shares_processes =
-        pod.spec.as_ref().is_none_or(|spec| spec.share_process_namespace == Some(true) || spec.host_pid == Some(true));
-    PodRecord {
-        uid: pod.metadata.uid.unwrap_or_default(),
-        config_hash,
-        node: pod.spec.and_then(|spec| spec.node_name),
-        shares_processes,
-        ends: containers.flat_map(ends).collect(),
+/// The containers that may run beside one another. An init container that ends before the next one starts is left out.
+fn containers(spec: &SpecFields, status: StatusFields) -> Box<[ContainerRecord]> {
+    let is_restartable = |status: &ContainerFields| {
+        let is_this = |container: &&InitContainerFields| container.name == status.name;
+        spec.init_containers
+            .iter()
+            .flatten()
+            .find(is_this)
+            .is_some_and(|init| init.restart_policy.as_deref() == Some("Always"))
+    };
+    let of_kind = |kind| move |status| container(kind, status);
+    let regular = status.regular.into_iter().flatten().map(of_kind(ContainerKind::Regular));
+    let beside = status.init.into_iter().flatten().filter(is_restartable);
+    let ephemeral = status.ephemeral.into_iter().flatten().map(of_kind(ContainerKind::Ephemeral));
+    regular.chain(beside.map(of_kind(ContainerKind::RestartableInit))).chain(ephemeral).collect()
+}
+
+fn container(kind: ContainerKind, ContainerFields { name, state, last_state }: ContainerFields) -> ContainerRecord {
+    let wire = |time: Option<Time>| time.map(|time| WireTime::from_micros(time.0.as_microsecond()));
+    let end = |InstanceFields { started_at, finished_at, reason }| ContainerEnd {
+        started_at: wire(started_at),
+        finished_at: wire(finished_at),
+        reason: reason.unwrap_or_default(),
+    };
+    let (running, current) = state.map_or((None, None), |state| (state.running, state.terminated));
+    let last = last_state.and_then(|state| state.terminated);
+    ContainerRecord {
+        name: name.into(),
+        kind,
+        started_at: running.and_then(|running| wire(running.started_at)),
+        ends: current.into_iter().chain(last).map(end).collect(),
     }
 }
 
-fn ends(container: ContainerStatus) -> impl Iterator<Item = ContainerEnd> {
-    let ContainerStatus { name, state, last_state, .. } = container;
-    let states = [state, last_state].into_iter().flatten();
-    states.filter_map(|state| state.terminated).map(move |terminated| ContainerEnd {
-        container: name.clone(),
-        finished_at: terminated.finished_at.map(|time| WireTime::from_micros(time.0.as_microsecond())),
-        reason: terminated.reason.unwrap_or_default(),
-    })
+impl<'de> Deserialize<'de> for ReadNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let node = Node::deserialize(deserializer)?;
+        let record = read_node(&node);
+        let ObjectMeta { name, resource_version, .. } = node.metadata;
+        Ok(Self { metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() }, record })
+    }
 }
 
 fn read_node(node: &Node) -> NodeRecord {
@@ -97,6 +179,42 @@ fn read_node(node: &Node) -> NodeRecord {
         is_ready: conditions.filter(|condition| condition.type_ == "Ready").any(|ready| ready.status == "True"),
     }
 }
+
+macro_rules! resource {
+    ($read:ident, $whole:ident, $scope:ty) => {
+        impl Resource for $read {
+            type DynamicType = ();
+            type Scope = $scope;
+
+            fn kind((): &()) -> Cow<'_, str> {
+                $whole::kind(&())
+            }
+
+            fn group((): &()) -> Cow<'_, str> {
+                $whole::group(&())
+            }
+
+            fn version((): &()) -> Cow<'_, str> {
+                $whole::version(&())
+            }
+
+            fn plural((): &()) -> Cow<'_, str> {
+                $whole::plural(&())
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+resource!(ReadPod, Pod, NamespaceResourceScope);
+resource!(ReadNode, Node, ClusterResourceScope);
 
 #[cfg(test)]
 mod tests;

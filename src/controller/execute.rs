@@ -11,13 +11,11 @@ use futures::StreamExt as _;
 use futures::stream;
 use hustings_client::clock::Clock;
 use hustings_client::store::{Answer, CandidatePatch, Failure, Kubernetes, Object, Request, Store as _, reply_of};
-use hustings_core::election::{Action, Event, Observation, Target};
+use hustings_core::election::{Action, Event, Observation};
 use hustings_core::model::{LeaseWrite, Moment, Purpose, Set};
-use kube::Client;
 use tokio::sync::Notify;
 
 use super::events::EventPublisher;
-use super::evidence::EvidenceReader;
 use super::failure::{Reports, label};
 use super::key::LeaseKey;
 use super::slots::Slots;
@@ -39,7 +37,6 @@ const SLOT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct Executor {
     store: Kubernetes,
-    evidence: EvidenceReader,
     clock: Arc<dyn Clock>,
     publisher: EventPublisher,
     metrics: ControllerMetrics,
@@ -51,18 +48,15 @@ pub(super) struct Executor {
 }
 
 impl Executor {
-    /// Creates an executor that sends requests to `store`, behind the write gate, and reads Pods and Nodes through
-    /// `reads`.
+    /// Creates an executor that sends requests to `store`, behind the write gate.
     pub(super) fn new(
         store: Kubernetes,
-        reads: Client,
         clock: Arc<dyn Clock>,
         publisher: EventPublisher,
         metrics: ControllerMetrics,
     ) -> Self {
         Self {
             store,
-            evidence: EvidenceReader::new(reads),
             clock,
             publisher,
             metrics,
@@ -90,14 +84,6 @@ impl Executor {
                 Action::Event(event) => {
                     executor.publisher.publish(key, uid, &event);
                     None
-                }
-                Action::ReadPod { pod } => {
-                    let read = executor.evidence.pod(key, &pod).await;
-                    Some(executor.evidence_of(key, &pod, read))
-                }
-                Action::ReadNode { node } => {
-                    let read = executor.evidence.node(key, &node).await;
-                    Some(executor.evidence_of(key, &node, read))
                 }
                 // The dispatcher lists the statuses separately, with the times of their conditions.
                 Action::PatchStatus { .. } => None,
@@ -144,11 +130,6 @@ impl Executor {
             }
         }
         self.outcome(key, request, sent, answer).await
-    }
-
-    fn evidence_of(&self, key: &LeaseKey, object: &str, read: Result<Observation, Failure>) -> Observation {
-        self.record(key, metrics::RequestKind::ReadEvidence, object, read.as_ref().err());
-        read.unwrap_or(Observation::Failed { target: Target::Evidence })
     }
 
     /// Logs once whether the server keeps the native fields, for people who wonder why a Lease lacks them.

@@ -25,10 +25,11 @@ pub(super) struct MemberKey {
 pub(super) struct LeaseKey(ObjectKey);
 
 impl ObjectKey {
-    /// The key of this object; `None` if it has no name or no namespace.
+    /// The key of this object; `None` if it has no name. The namespace of a Node is empty.
     pub(super) fn of(object: &impl Resource) -> Option<Self> {
         let metadata = object.meta();
-        Some(Self { namespace: metadata.namespace.as_deref()?.into(), name: metadata.name.as_deref()?.into() })
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        Some(Self { namespace: namespace.into(), name: metadata.name.as_deref()?.into() })
     }
 }
 
@@ -78,13 +79,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_without_a_name_or_without_a_namespace_has_no_key() {
+    fn an_object_without_a_name_has_no_key_and_one_without_a_namespace_has_none_in_its_key() {
         let key = |namespace: Option<&str>, name: Option<&str>| {
             let [namespace, name] = [namespace, name].map(|text| text.map(str::to_owned));
             let metadata = ObjectMeta { namespace, name, ..ObjectMeta::default() };
             ObjectKey::of(&Pod { metadata, ..Pod::default() }).map(|key| key.to_string())
         };
         assert_eq!(key(Some("n"), Some("a")).as_deref(), Some("n/a"));
-        assert_eq!((key(None, Some("a")), key(Some("n"), None)), (None, None));
+        assert_eq!((key(None, Some("a")).as_deref(), key(Some("n"), None)), (Some("/a"), None));
     }
 }

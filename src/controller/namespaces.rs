@@ -69,7 +69,7 @@ impl Namespaces {
         self.update(scope.namespace(), |state| match kind {
             Resource::Leases => state.leases = listing,
             Resource::Candidates => state.candidates = listing,
-            Resource::NativeCandidates => {}
+            Resource::NativeCandidates | Resource::Pods | Resource::Nodes => {}
         });
     }
 

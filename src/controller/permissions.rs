@@ -47,11 +47,11 @@ const OBSERVES: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["get
 /// The rule to stand in for Kubernetes' controller.
 const STANDS_IN: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["get", "patch"]);
 
-/// The rule to read the Pod of a silent holder. Without it, the controller waits until the Lease expires.
-const EVIDENCE_PODS: RoleRule = RoleRule::new("", "pods", &["get"]);
+/// The rule to watch the Pods of holders. Without it, the controller waits until the Lease expires.
+const EVIDENCE_PODS: RoleRule = RoleRule::new("", "pods", &["get", "list", "watch"]);
 
-/// The rule to read the Node of a silent holder.
-const EVIDENCE_NODES: RoleRule = RoleRule::new("", "nodes", &["get"]);
+/// The rule to watch the Nodes of holders.
+const EVIDENCE_NODES: RoleRule = RoleRule::new("", "nodes", &["get", "list", "watch"]);
 
 /// All permissions that the controller needs.
 pub(crate) struct Requirements(Vec<Requirement>);
@@ -80,12 +80,7 @@ impl Requirements {
     pub(crate) fn of(config: &Config, own: &str) -> Self {
         let own_lease = config.own_lease.as_ref();
         let own_lease = own_lease.map(|lease| LeaseKey::new(lease.namespace.as_deref().unwrap_or(own), &lease.name));
-        Self::new(
-            &Scope::all_of(&config.watch_namespaces),
-            own_lease.as_ref(),
-            config.native,
-            &config.election.evidence,
-        )
+        Self::new(&Scope::all_of(&config.watch_namespaces), own_lease.as_ref(), config.native, config.election.evidence)
     }
 
     /// The permissions for elections in `scopes` and for the controllers' own Lease, and those for native candidates
@@ -94,7 +89,7 @@ impl Requirements {
         scopes: &[Scope],
         own_lease: Option<&LeaseKey>,
         native: NativeMode,
-        evidence: &EvidenceConfig,
+        evidence: EvidenceConfig,
     ) -> Self {
         let optional = [
             (&NATIVE, PermissionPurpose::Native, native != NativeMode::Off),

@@ -57,7 +57,7 @@ impl Reporting {
     /// Reports what an observation showed. `leads` says whether this controller leads.
     pub(super) fn observed(&mut self, key: &LeaseKey, now: Now, election: &Election, report: &Report, leads: bool) {
         if let Some(doubt) = report.doubt {
-            tracing::debug!(lease = %key, %doubt, "the holder is silent, and its Pod proves nothing");
+            tracing::debug!(lease = %key, %doubt, "the Pod of the holder does not prove it dead");
         }
         let uid = election.lease().map(Observed::record).map(|record| record.uid.as_str()).unwrap_or_default();
         for event in &report.events {

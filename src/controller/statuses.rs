@@ -155,7 +155,7 @@ mod tests {
         let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), ControllerMetrics::new().0);
         let (publisher, _) = EventPublisher::new(client.clone(), "test", metrics.clone());
         let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
-        (written, Statuses::new(Executor::new(store, client, clock, publisher, metrics)))
+        (written, Statuses::new(Executor::new(store, clock, publisher, metrics)))
     }
 
     fn write(candidate: &str, message: &str) -> StatusWrite {

@@ -1,8 +1,8 @@
-//! Watches Leases and LeaseCandidates.
+//! Watches Leases and LeaseCandidates, and with evidence Pods and Nodes.
 //!
 //! - There is one watch per kind and scope, so that a namespace without read permission does not delay the others.
 //! - A watch reports each change as a [`WatchEvent`]. kube-runtime's reflector keeps the objects in a store, which
-//!   [`Stores`](super::stores::Stores) lets everything read that only reads.
+//!   [`Stores`](super::stores::Stores) lets everything read that only reads. Pods are many, so no store keeps them.
 //! - A new list replaces the store, and shows only the objects that exist now. The watch therefore compares each list
 //!   with the store before it, and reports the missing objects as removed.
 //! - The API server may not serve a kind, or only one of its versions. After a failure, the watch discovers the served
@@ -36,7 +36,7 @@ use super::namespaces::Namespaces;
 use super::stores::Stored;
 use super::watched::{Scope, WatchEvent, WatchedKind};
 use crate::serve::health::{Check, Health};
-use crate::serve::metrics::ControllerMetrics;
+use crate::serve::metrics::{self, ControllerMetrics};
 
 /// The pause after the first failure. Each further failure doubles it. A permission or CRD that was added in the
 /// meantime takes effect after the pause.
@@ -68,6 +68,8 @@ pub(super) struct Watch<K: WatchedKind> {
     rng: StdRng,
     writer: Writer<Stored<K>>,
     reporter: WatchReporter,
+    /// The label selector, if it is not that of the kind.
+    labels: Option<String>,
 }
 
 impl<K: WatchedKind> Watch<K> {
@@ -76,7 +78,12 @@ impl<K: WatchedKind> Watch<K> {
         let sender = context.sender.clone();
         let listed = context.health.check(scope.check(K::RESOURCE.as_str()));
         let reporter = WatchReporter::new(scope, listed, crd, context);
-        Self { sender, served: watch::channel(None).0, rng, writer: Writer::default(), reporter }
+        Self { sender, served: watch::channel(None).0, rng, writer: Writer::default(), reporter, labels: None }
+    }
+
+    /// Watches only the objects with these labels.
+    pub(super) fn with_labels(self, labels: Option<String>) -> Self {
+        Self { labels, ..self }
     }
 
     /// The store with the objects of this watch.
@@ -91,10 +98,14 @@ impl<K: WatchedKind> Watch<K> {
 
     /// Watches until the receiver is dropped.
     pub(super) async fn run(self, client: Client) {
-        let Self { sender, served, rng, writer, mut reporter } = self;
+        let Self { sender, served, rng, writer, mut reporter, labels } = self;
         let (scope, store) = (reporter.scope.clone(), writer.as_reader());
-        let events = events::<K>(client, &scope, store.clone(), served.clone());
-        let mut events = pin!(reflector(writer, events.backoff(Pauses::new(SHORTEST_PAUSE, rng))));
+        let mut config = config::<K>(&scope);
+        config.label_selector = labels.or(config.label_selector);
+        let events = events::<K>(client, config, &scope, store.clone(), served.clone());
+        let events = events.backoff(Pauses::new(SHORTEST_PAUSE, rng));
+        let mut events =
+            pin!(if K::IS_STORED { reflector(writer, events).left_stream() } else { events.right_stream() });
         // The objects that were reported and that the list in progress may lack; empty between lists.
         let mut reported = BTreeSet::new();
         loop {
@@ -114,31 +125,40 @@ impl<K: WatchedKind> Watch<K> {
                 Ok(Event::Init) => {
                     reported.extend(store.state().iter().map(|object| object.key.clone()));
                     reporter.begin();
-                    continue;
+                    let Some(event) = K::list_began(&scope) else { continue };
+                    event
                 }
                 Ok(Event::InitApply(Stored { key, content })) => {
                     // The rest of this list may fail, and the next list may lack the object.
-                    reported.insert(key.clone());
+                    if K::IS_STORED {
+                        reported.insert(key.clone());
+                    }
                     K::changed(key, content)
                 }
                 Ok(Event::InitDone) => {
                     for key in std::mem::take(&mut reported) {
                         let is_gone = store.get(&Stored::reference(&key)).is_none();
-                        if is_gone && sender.send(K::removed(key)).await.is_err() {
+                        let Some(event) = K::removed(key, None).filter(|_| is_gone) else { continue };
+                        if sender.send(event).await.is_err() {
                             return;
                         }
                     }
                     reporter.pass::<K>(served.borrow().is_some());
-                    WatchEvent::Listed(scope.clone(), K::RESOURCE)
+                    K::listed(&scope)
                 }
                 Ok(Event::Apply(Stored { key, content })) => K::changed(key, content),
-                Ok(Event::Delete(Stored { key, .. })) => K::removed(key),
+                Ok(Event::Delete(Stored { key, content })) => {
+                    let Some(event) = K::removed(key, Some(content)) else { continue };
+                    event
+                }
                 Err(error) => {
                     let Some(event) = reporter.fail::<K>(&error) else { continue };
                     event
                 }
             };
-            reporter.count::<K>(store.len());
+            if K::IS_STORED {
+                reporter.count::<K>(store.len());
+            }
             if sender.send(watch_event).await.is_err() {
                 return;
             }
@@ -150,6 +170,7 @@ impl<K: WatchedKind> Watch<K> {
 /// watcher therefore starts, which lists first.
 fn events<K: WatchedKind>(
     client: Client,
+    config: watcher::Config,
     scope: &Scope,
     store: Store<Stored<K>>,
     served: Sender<Option<K::DynamicType>>,
@@ -157,7 +178,9 @@ fn events<K: WatchedKind>(
     // Pace the requests, since the watcher resumes at once after each stream, even after one that ends immediately.
     let client = hustings_client::store::paced(client, "default");
     let scope = scope.clone();
-    let begin = move || stream::once(begin::<K>(client.clone(), scope.clone(), served.clone())).flatten().boxed();
+    let begin = move || {
+        stream::once(begin::<K>(client.clone(), config.clone(), scope.clone(), served.clone())).flatten().boxed()
+    };
     stream::unfold(None, move |watcher| {
         let (begin, store) = (begin.clone(), store.clone());
         let mut watcher = watcher.unwrap_or_else(&begin);
@@ -186,6 +209,7 @@ fn events<K: WatchedKind>(
 /// empty list and ends after a pause.
 async fn begin<K: WatchedKind>(
     client: Client,
+    config: watcher::Config,
     scope: Scope,
     served: Sender<Option<K::DynamicType>>,
 ) -> BoxStream<'static, watcher::Result<Event<K>>> {
@@ -194,7 +218,7 @@ async fn begin<K: WatchedKind>(
         Ok(Some(version)) => {
             let api = K::api(client, &scope, &version);
             served.send_replace(Some(version));
-            watcher::watcher(api, config::<K>(&scope)).boxed()
+            watcher::watcher(api, config).boxed()
         }
         Ok(None) => {
             served.send_replace(None);
@@ -227,7 +251,8 @@ fn stored<K: WatchedKind>(event: Event<K>, store: &Store<Stored<K>>) -> Option<E
 fn config<K: WatchedKind>(scope: &Scope) -> watcher::Config {
     let mut config = watch_config();
     config.label_selector = K::labels();
-    if *scope == Scope::Cluster {
+    // A Node has no namespace.
+    if *scope == Scope::Cluster && K::RESOURCE != metrics::Resource::Nodes {
         config.field_selector = Some(format!("metadata.namespace!={NODE_LEASES}"));
     }
     config

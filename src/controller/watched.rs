@@ -6,10 +6,11 @@ use std::future::ready;
 use std::sync::Arc;
 
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, names};
-use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, NodeRecord, PodRecord};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
+use super::evidence::{ReadNode, ReadPod};
 use super::key::{LeaseKey, MemberKey, ObjectKey};
 use super::status::Transitions;
 use crate::base::cluster::{scoped, scoped_native};
@@ -35,6 +36,16 @@ pub(super) enum WatchEvent {
     Candidate(MemberKey, WatchedCandidate),
     /// A candidate was deleted.
     CandidateRemoved(MemberKey),
+    /// A version of a Pod in this namespace.
+    Pod(Arc<str>, PodRecord),
+    /// A Pod was deleted, or lost its labels; this is its last version.
+    PodRemoved(Arc<str>, PodRecord),
+    /// A list of Pods begins. It will show the Pods that exist.
+    PodListBegan(Scope),
+    /// A list of Pods is complete.
+    PodsListed(Scope),
+    /// A version of a Node.
+    Node(Arc<NodeRecord>),
     /// The watch has reported all objects of a kind in a scope, or it cannot report any.
     Listed(Scope, metrics::Resource),
     /// The server forbids to list or watch a kind that elections need.
@@ -53,6 +64,8 @@ pub(super) trait WatchedKind:
     const NAME: &'static str;
     /// Whether elections continue if these objects cannot be watched.
     const OPTIONAL: bool = false;
+    /// Whether a store keeps these objects. The dispatcher keeps those that it needs in less memory.
+    const IS_STORED: bool = true;
     /// Returns the version of the kind that the server serves; `None` if it serves none.
     fn served(client: &Client) -> impl Future<Output = kube::Result<Option<Self::DynamicType>>> + Send;
     /// The API of this version of the kind in `scope`.
@@ -67,8 +80,24 @@ pub(super) trait WatchedKind:
     fn version_of(content: &Self::Content) -> u64;
     /// The event for a new version of an object.
     fn changed(key: ObjectKey, content: Self::Content) -> WatchEvent;
-    /// The event for an object that was deleted or no longer matches the selector.
-    fn removed(key: ObjectKey) -> WatchEvent;
+    /// The event for an object that was deleted or no longer matches the selector. A list that lacks the object does not
+    /// show its last content. `None` if that changes nothing.
+    fn removed(key: ObjectKey, last: Option<Self::Content>) -> Option<WatchEvent>;
+    /// The event for the beginning of a list.
+    fn list_began(_: &Scope) -> Option<WatchEvent> {
+        None
+    }
+    /// The event for a complete list.
+    fn listed(scope: &Scope) -> WatchEvent {
+        WatchEvent::Listed(scope.clone(), Self::RESOURCE)
+    }
+}
+
+/// The part of a Node that the controller keeps.
+#[derive(Clone, Debug)]
+pub(super) struct WatchedNode {
+    version: u64,
+    record: Arc<NodeRecord>,
 }
 
 /// The part of a candidate that the controller keeps.
@@ -153,8 +182,8 @@ impl WatchedKind for ReadLease {
         WatchEvent::Lease(key.into(), content)
     }
 
-    fn removed(key: ObjectKey) -> WatchEvent {
-        WatchEvent::LeaseRemoved(key.into())
+    fn removed(key: ObjectKey, _: Option<Arc<LeaseRecord>>) -> Option<WatchEvent> {
+        Some(WatchEvent::LeaseRemoved(key.into()))
     }
 }
 
@@ -183,8 +212,8 @@ impl WatchedKind for ReadCandidate {
         WatchEvent::Candidate(member(key, CandidateKind::Hustings), content)
     }
 
-    fn removed(key: ObjectKey) -> WatchEvent {
-        WatchEvent::CandidateRemoved(member(key, CandidateKind::Hustings))
+    fn removed(key: ObjectKey, _: Option<WatchedCandidate>) -> Option<WatchEvent> {
+        Some(WatchEvent::CandidateRemoved(member(key, CandidateKind::Hustings)))
     }
 }
 
@@ -215,8 +244,82 @@ impl WatchedKind for ReadNativeCandidate {
         WatchEvent::Candidate(member(key, CandidateKind::Native), content)
     }
 
-    fn removed(key: ObjectKey) -> WatchEvent {
-        WatchEvent::CandidateRemoved(member(key, CandidateKind::Native))
+    fn removed(key: ObjectKey, _: Option<WatchedCandidate>) -> Option<WatchEvent> {
+        Some(WatchEvent::CandidateRemoved(member(key, CandidateKind::Native)))
+    }
+}
+
+impl WatchedKind for ReadPod {
+    type Content = PodRecord;
+    const RESOURCE: metrics::Resource = metrics::Resource::Pods;
+    const NAME: &'static str = "pods";
+    const OPTIONAL: bool = true;
+    const IS_STORED: bool = false;
+
+    fn served(_: &Client) -> impl Future<Output = kube::Result<Option<()>>> + Send {
+        ready(Ok(Some(())))
+    }
+
+    fn api(client: Client, scope: &Scope, (): &()) -> Api<Self> {
+        scoped(client, scope.namespace())
+    }
+
+    fn content(self) -> PodRecord {
+        self.record
+    }
+
+    // Only a store compares versions.
+    fn version_of(_: &PodRecord) -> u64 {
+        0
+    }
+
+    fn changed(key: ObjectKey, content: PodRecord) -> WatchEvent {
+        WatchEvent::Pod(key.namespace, content)
+    }
+
+    fn removed(key: ObjectKey, last: Option<PodRecord>) -> Option<WatchEvent> {
+        Some(WatchEvent::PodRemoved(key.namespace, last?))
+    }
+
+    fn list_began(scope: &Scope) -> Option<WatchEvent> {
+        Some(WatchEvent::PodListBegan(scope.clone()))
+    }
+
+    fn listed(scope: &Scope) -> WatchEvent {
+        WatchEvent::PodsListed(scope.clone())
+    }
+}
+
+impl WatchedKind for ReadNode {
+    type Content = WatchedNode;
+    const RESOURCE: metrics::Resource = metrics::Resource::Nodes;
+    const NAME: &'static str = "nodes";
+    const OPTIONAL: bool = true;
+
+    fn served(_: &Client) -> impl Future<Output = kube::Result<Option<()>>> + Send {
+        ready(Ok(Some(())))
+    }
+
+    fn api(client: Client, _: &Scope, (): &()) -> Api<Self> {
+        Api::all(client)
+    }
+
+    fn content(self) -> WatchedNode {
+        let version = self.meta().resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0);
+        WatchedNode { version, record: self.record.into() }
+    }
+
+    fn version_of(content: &WatchedNode) -> u64 {
+        content.version
+    }
+
+    fn changed(_: ObjectKey, content: WatchedNode) -> WatchEvent {
+        WatchEvent::Node(content.record)
+    }
+
+    // No administrator has declared a missing Node out of service.
+    fn removed(key: ObjectKey, _: Option<WatchedNode>) -> Option<WatchEvent> {
+        Some(WatchEvent::Node(NodeRecord { name: key.name.to_string(), ..NodeRecord::default() }.into()))
     }
 }
 

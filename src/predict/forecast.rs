@@ -63,7 +63,7 @@ pub(crate) struct Forecast {
     pub(crate) first_deadline: Option<(Duration, Timer)>,
     /// The verdicts of the last decision, best rank first.
     pub(crate) verdicts: Vec<CandidateVerdict>,
-    /// Why the holder's Pod proves nothing, if the controller would read it.
+    /// Why the holder's Pod proves nothing, if the controller watches it.
     pub(crate) doubt: Option<Doubt>,
 }
 
@@ -142,7 +142,7 @@ fn lab(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Lab {
     let mut lab = Lab::new(name, wall);
     lab.records_requests = true;
     lab.server.store.keep_native_fields(true);
-    let (is_alive, mut pod) = match holder {
+    let (is_alive, pod) = match holder {
         HolderForecast::Lives => (true, None),
         HolderForecast::Dies { pod } => (false, pod),
     };
@@ -167,6 +167,9 @@ fn lab(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Lab {
     for record in candidates {
         let record = lab.server.store.put_candidate(record.clone()).clone();
         election.observe(now, Observation::Candidate { record, source: Source::Watch });
+    }
+    if let Some(pod) = pod {
+        election.observe(now, Observation::Pod { record: pod.into() });
     }
     // The watch shows what happens from now on.
     let mut controller = Controller::new("controller", election, true);
@@ -196,26 +199,20 @@ fn lab(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Lab {
                 });
             }
             bare.answers &= is_alive;
-            let name = record.and_then(|record| record.pod.as_ref()).map_or(held_by, |pod| &pod.name);
-            lab.server.pods.extend(pod.take().map(|pod| (name.to_owned(), pod)));
         }
         lab.add_bare(bare);
     }
     lab
 }
 
-/// The last two renewals before the last one, and the Lease itself, each with its time. A running controller has
-/// observed them all, and so knows the renewal interval.
+/// The renewal before the last one, and the Lease itself, each with its time. A running controller has observed both.
 fn renewals(lease: &LeaseRecord, changed_at: i64) -> Vec<(LeaseRecord, i64)> {
-    let interval = micros(usual_interval(lease.declared_seconds()));
-    let renewed = lease.renew_time.filter(|_| lease.session.stamp().is_some());
-    let before = renewed.into_iter().flat_map(|renewed| {
-        [interval.saturating_mul(2), interval].map(|ago| {
-            let renew_time = Some(WireTime::from_micros(renewed.as_micros().saturating_sub(ago)));
-            (LeaseRecord { renew_time, ..lease.clone() }, changed_at.saturating_sub(ago))
-        })
+    let ago = micros(usual_interval(lease.declared_seconds()));
+    let before = lease.renew_time.filter(|_| lease.session.stamp().is_some()).map(|renewed| {
+        let renew_time = Some(WireTime::from_micros(renewed.as_micros().saturating_sub(ago)));
+        (LeaseRecord { renew_time, ..lease.clone() }, changed_at.saturating_sub(ago))
     });
-    before.chain([(lease.clone(), changed_at)]).collect()
+    before.into_iter().chain([(lease.clone(), changed_at)]).collect()
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ kubeconfig file may name a host. A variable names a host if its value is not emp
 {{- if .Values.evidence.pods }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get]
+  verbs: [get, list, watch]
 {{- end }}
 {{- end }}
 

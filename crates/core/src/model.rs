@@ -38,7 +38,7 @@ pub use lease_view::{LeaseView, Presence};
 pub use lease_write::{LeaseWrite, Purpose, Set};
 pub use missing::MissingLease;
 pub use observed::Observed;
-pub use pod::{ContainerEnd, NodeRecord, PodRecord};
+pub use pod::{ContainerEnd, ContainerKind, ContainerRecord, NodeRecord, PodRecord};
 pub use step::{LeaseStage, Step};
 pub use store::{CandidatePatch, Nomination, Object, ObjectName, Outcome, ReferenceStore, Reply, Request};
 pub use time::{Moment, Now, WireTime};

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use hustings_core::election::{Action, Decision, Election, Event as Report, Observation, Source, Target};
+use hustings_core::election::{Action, Decision, Election, Event as Report, Observation, Source};
 use hustings_core::model::{CandidateKey, CandidateRecord, Moment, Reply, Request};
 
 use crate::lab::{Event, Lab};
@@ -113,7 +113,15 @@ impl Lab {
         {
             return;
         }
-        controller.election.observe(controller.process.local(self.now_micros), observation);
+        // A controller that learns of a candidate already knows its Pod.
+        let home = match &observation {
+            Observation::Candidate { record, .. } => self.home(record.pod_name()),
+            _ => Vec::new(),
+        };
+        let controller = &mut self.controllers[index];
+        for observation in [observation].into_iter().chain(home) {
+            controller.election.observe(controller.process.local(self.now_micros), observation);
+        }
     }
 
     /// The next decision, if it may be made now.
@@ -139,30 +147,9 @@ impl Lab {
                     self.push(self.now_micros, Event::Report(index, report));
                     continue;
                 }
-                evidence => {
-                    self.read_evidence(index, evidence);
-                    continue;
-                }
             };
             self.send(index, PendingRequest { request, sent: now.moment, report, is_awaited });
         }
-    }
-
-    /// Reads the Pod or the Node of a silent holder.
-    fn read_evidence(&mut self, index: usize, action: Action) {
-        let server = &mut self.server;
-        let observation = match &action {
-            Action::ReadPod { pod } if server.faults.fail() || server.faults.refused_pods.contains(&**pod) => {
-                Observation::Failed { target: Target::Evidence }
-            }
-            Action::ReadNode { .. } if server.faults.fail() => Observation::Failed { target: Target::Evidence },
-            Action::ReadPod { pod } => Observation::Pod { record: server.pods.get(&**pod).cloned() },
-            Action::ReadNode { node } => Observation::Node { record: server.nodes.get(&**node).cloned() },
-            _ => return,
-        };
-        let fate = self.draw_fate(Who::Controller(index));
-        let at = self.now_micros + micros(fate.there) + micros(fate.back);
-        self.push(at, Event::Read(index, action, Box::new(observation)));
     }
 
     fn send(&mut self, index: usize, pending: PendingRequest) {

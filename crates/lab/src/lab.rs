@@ -34,8 +34,8 @@ pub(crate) enum Event {
     Report(usize, election::Event),
     /// A controller observes.
     Inform(usize, election::Observation),
-    /// A controller has read a Pod or a Node.
-    Read(usize, election::Action, Box<election::Observation>),
+    /// A watch shows a controller a Pod or a Node.
+    Show(usize, Vec<election::Observation>),
     /// The client that reverts changes observes what has changed.
     Revert,
     /// A request of an elector reaches the server.
@@ -146,7 +146,7 @@ impl Lab {
             Event::Wake(Who::Controller(to))
             | Event::Report(to, _)
             | Event::Inform(to, _)
-            | Event::Read(to, ..)
+            | Event::Show(to, ..)
             | Event::Carry(to, ..)
             | Event::Answer(to, ..) => *to != index,
             _ => true,
@@ -302,7 +302,7 @@ impl Lab {
             Event::Revert => return self.revert(),
             Event::Wake(who) => who,
             Event::Observe(index, _) => Who::Replica(index),
-            Event::Report(index, _) | Event::Inform(index, _) | Event::Read(index, ..) | Event::Answer(index, ..) => {
+            Event::Report(index, _) | Event::Inform(index, _) | Event::Show(index, ..) | Event::Answer(index, ..) => {
                 Who::Controller(index)
             }
         };
@@ -325,9 +325,11 @@ impl Lab {
             Event::Observe(index, observation) => self.replicas[index].elector.observe(now, observation),
             Event::Report(_, report) => self.note(who, News::Report(report)),
             Event::Inform(index, observation) => self.inform(index, observation),
-            Event::Read(index, action, observation) => {
-                self.inform(index, (*observation).clone());
-                self.note_request(who, || News::Read(action, observation));
+            Event::Show(index, observations) => {
+                for observation in &observations {
+                    self.inform(index, observation.clone());
+                }
+                self.note_request(who, || News::Shown(observations));
             }
             Event::Answer(index, pending, reply) => self.answer(index, *pending, reply),
             Event::Revert | Event::Execute(..) | Event::Carry(..) | Event::Kill(_) => {}

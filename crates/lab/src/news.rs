@@ -1,6 +1,6 @@
 //! What happens in a lab, as an observer of all processes sees it.
 
-use hustings_core::election::{Action, Event as Report, Observation};
+use hustings_core::election::{Event as Report, Observation};
 use hustings_core::elector::{Leading, Note};
 use hustings_core::model::{LeaseRecord, Reply, Request};
 
@@ -54,8 +54,8 @@ pub enum News {
     Lost(Request),
     /// A proxy answers 404 to a request.
     Forged404(Request),
-    /// A controller has carried out this read of a Pod or a Node, and has observed the answer.
-    Read(Action, Box<Observation>),
+    /// A watch has shown a controller this Pod or this Node.
+    Shown(Vec<Observation>),
     /// The server has executed a request.
     Answered {
         /// The request.

@@ -30,8 +30,6 @@ pub struct Faults {
     pub reverted: BTreeSet<String>,
     /// The candidates whose pings the server rejects.
     pub refused_pings: BTreeSet<String>,
-    /// The Pods that it lets no controller read.
-    pub refused_pods: BTreeSet<String>,
 }
 
 /// The server.
@@ -49,6 +47,8 @@ pub struct Server {
     pub faults: Faults,
     /// The Pods.
     pub pods: BTreeMap<String, PodRecord>,
+    /// The Pods whose versions no watch shows.
+    pub hidden_pods: BTreeSet<String>,
     /// The Nodes.
     pub nodes: BTreeMap<String, NodeRecord>,
 }
@@ -71,6 +71,7 @@ impl Server {
             lacks_candidates: false,
             faults: Faults::default(),
             pods: BTreeMap::new(),
+            hidden_pods: BTreeSet::new(),
             nodes: BTreeMap::new(),
         }
     }

@@ -67,7 +67,7 @@ fn writes_at_rest(world: &mut World) -> [usize; 3] {
 fn two_controllers_that_both_lead_come_to_rest() {
     let config = Config::default;
     let seconds = Duration::from_secs;
-    let evidence = EvidenceConfig { pods: true, nodes: true, ..EvidenceConfig::default() };
+    let evidence = EvidenceConfig { pods: true, nodes: true };
     for (difference, second, clock_seconds) in [
         ("none", config(), 0),
         ("an hour ahead", config(), 3_600),

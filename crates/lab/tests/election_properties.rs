@@ -23,7 +23,7 @@ use incidents::{agree, happen, incident};
 use records::{candidate, lease, observation};
 
 fn with_evidence(pods: bool) -> Config {
-    Config { evidence: EvidenceConfig { pods, nodes: pods, ..EvidenceConfig::default() }, ..Config::default() }
+    Config { evidence: EvidenceConfig { pods, nodes: pods }, ..Config::default() }
 }
 
 fn at(moment: i64) -> Now {

@@ -51,7 +51,7 @@ impl Scopes {
     pub(super) fn note_listed(&mut self, scope: &Scope, kind: Resource) {
         let Some(listed) = self.0.get_mut(scope) else { return };
         let Some(list) = listed.list(kind) else {
-            listed.native = true;
+            listed.native |= kind == Resource::NativeCandidates;
             return;
         };
         *list = ListState { is_complete: true, is_refused: false };
@@ -98,7 +98,7 @@ impl Listed {
         match kind {
             Resource::Leases => Some(&mut self.leases),
             Resource::Candidates => Some(&mut self.candidates),
-            Resource::NativeCandidates => None,
+            Resource::NativeCandidates | Resource::Pods | Resource::Nodes => None,
         }
     }
 }
@@ -111,6 +111,9 @@ impl Dispatcher {
             let leases: Vec<_> = self.elections.keys().filter(|key| is_there(key)).cloned().collect();
             for key in &leases {
                 self.forget(key);
+            }
+            if let Some(pods) = &mut self.pods {
+                self.stands_for.iter().filter(|(_, lease)| is_there(lease)).for_each(|(member, _)| pods.leave(member));
             }
             self.stands_for.retain(|_, lease| !is_there(lease));
             self.misnamed.retain(|_, (lease, _)| !is_there(lease));

@@ -26,14 +26,14 @@ fn dispatcher(leads: bool) -> Dispatcher {
     dispatcher_of(parts(), leads)
 }
 
-fn dispatcher_of(parts: DispatcherParts, leads: bool) -> Dispatcher {
+pub(super) fn dispatcher_of(parts: DispatcherParts, leads: bool) -> Dispatcher {
     let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
     assert!(!dispatcher.leads, "it has not been promoted");
     dispatcher.leads = leads;
     dispatcher
 }
 
-fn parts() -> DispatcherParts {
+pub(super) fn parts() -> DispatcherParts {
     let service = tower::service_fn(|request: Request<Body>| async move {
         let name = request.uri().path().rsplit('/').next();
         let details = json!({ "name": name, "kind": "leases", "group": "coordination.k8s.io" });
@@ -45,7 +45,7 @@ fn parts() -> DispatcherParts {
     let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), ControllerMetrics::new().0);
     let (publisher, _) = EventPublisher::new(client.clone(), "test", metrics.clone());
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_secs(1));
-    let executor = Executor::new(store, client, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
     let (config, health) = (election::Config::default(), Health::new());
     let reporting = Reporting::new(publisher, metrics, &health, None);
     DispatcherParts {
@@ -68,7 +68,7 @@ fn with_page(dispatcher: &mut Dispatcher) -> Page {
     page
 }
 
-fn key(name: &str) -> MemberKey {
+pub(super) fn key(name: &str) -> MemberKey {
     MemberKey { namespace: "n".into(), candidate: CandidateKey::hustings(name) }
 }
 

@@ -1,46 +1,66 @@
-//! Tests of how Pods and Nodes are parsed, and of the limit on reads.
+//! Tests of how Pods and Nodes are parsed.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
-
-use http::Response;
-use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::pace::READS_PER_SECOND;
 use super::*;
 
 fn pod(pod: Value) -> PodRecord {
-    read_pod(serde_json::from_value(pod).unwrap())
+    serde_json::from_value::<ReadPod>(pod).unwrap().record
 }
 
-fn end(container: &str, second: i64, reason: &str) -> ContainerEnd {
-    let finished_at = Some(WireTime::from_micros(1_767_225_600_000_000 + second * 1_000_000));
-    ContainerEnd { container: container.to_owned(), finished_at, reason: reason.to_owned() }
+fn time(second: i64) -> WireTime {
+    WireTime::from_micros(1_767_225_600_000_000 + second * 1_000_000)
+}
+
+fn end(second: i64, reason: &str) -> ContainerEnd {
+    ContainerEnd { started_at: Some(time(0)), finished_at: Some(time(second)), reason: reason.into() }
 }
 
 #[test]
-fn a_pod_reads_as_the_ends_of_its_containers() {
-    let terminated = |second: u32, reason: &str| json!({ "terminated": { "exitCode": 137, "finishedAt": format!("2026-01-01T00:00:0{second}Z"), "reason": reason } });
+fn a_pod_reads_as_the_states_of_its_containers() {
+    let terminated = |second: u32, reason: &str| {
+        json!({ "terminated": {
+            "exitCode": 137, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": format!("2026-01-01T00:00:0{second}Z"),
+            "reason": reason,
+        } })
+    };
     let record = pod(json!({
-        "metadata": { "uid": "u", "annotations": { "kubernetes.io/config.hash": "h" } },
-        "spec": { "nodeName": "n1", "containers": [] },
+        "metadata": { "name": "a", "uid": "u", "annotations": { "kubernetes.io/config.hash": "h", "other": "x" } },
+        "spec": {
+            "nodeName": "n1", "hostNetwork": true, "containers": [],
+            "initContainers": [{ "name": "beside", "restartPolicy": "Always" }, { "name": "before" }],
+        },
         "status": {
             "containerStatuses": [
                 { "name": "web", "image": "", "imageID": "", "ready": false, "restartCount": 2,
                   "state": terminated(3, "OOMKilled"), "lastState": terminated(1, "Error") },
                 { "name": "other", "image": "", "imageID": "", "ready": true, "restartCount": 0,
-                  "state": { "running": {} } },
+                  "state": { "running": { "startedAt": "2026-01-01T00:00:05Z" } }, "lastState": {} },
             ],
             "initContainerStatuses": [
+                { "name": "before", "state": terminated(1, "Completed") },
                 { "name": "beside", "image": "", "imageID": "", "ready": false, "restartCount": 1,
                   "state": { "waiting": { "reason": "CrashLoopBackOff" } }, "lastState": terminated(2, "") },
             ],
+            "ephemeralContainerStatuses": [{ "name": "debugger", "state": { "running": {} } }],
         },
     }));
-    assert_eq!((&*record.uid, record.config_hash.as_deref(), record.node.as_deref()), ("u", Some("h"), Some("n1")));
-    assert!(!record.shares_processes);
-    assert_eq!(record.ends, [end("web", 3, "OOMKilled"), end("web", 1, "Error"), end("beside", 2, "")]);
+    assert_eq!((&*record.name, &*record.uid, record.config_hash.as_deref()), ("a", "u", Some("h")));
+    assert_eq!((record.node.as_deref(), record.host_network, record.shares_processes()), (Some("n1"), true, false));
+    let container = |name: &str, kind, started_at, ends: &[ContainerEnd]| ContainerRecord {
+        kind,
+        started_at,
+        ..ContainerRecord::ended(name, ends.iter().cloned())
+    };
+    assert_eq!(
+        *record.containers,
+        [
+            container("web", ContainerKind::Regular, None, &[end(3, "OOMKilled"), end(1, "Error")]),
+            container("other", ContainerKind::Regular, Some(time(5)), &[]),
+            container("beside", ContainerKind::RestartableInit, None, &[end(2, "")]),
+            container("debugger", ContainerKind::Ephemeral, None, &[]),
+        ]
+    );
 }
 
 #[test]
@@ -48,9 +68,9 @@ fn shared_process_namespaces_are_read_from_the_spec_and_assumed_without_one() {
     for spec in
         [json!({ "shareProcessNamespace": true, "containers": [] }), json!({ "hostPID": true, "containers": [] })]
     {
-        assert!(pod(json!({ "metadata": {}, "spec": spec })).shares_processes, "{spec}");
+        assert!(pod(json!({ "metadata": {}, "spec": spec })).shares_processes(), "{spec}");
     }
-    assert!(pod(json!({ "metadata": {} })).shares_processes);
+    assert!(pod(json!({ "metadata": {} })).shares_processes());
 }
 
 /// Kubernetes' pod garbage collector marks the Pods of a lost node as failed, and administrators delete such Pods.
@@ -77,7 +97,7 @@ fn neither_the_phase_nor_a_deletion_ends_a_container() {
     };
     for state in [json!({ "running": {} }), json!({ "waiting": { "reason": "ContainerCreating" } }), json!(null)] {
         let failed = read(state.clone(), true);
-        assert_eq!(failed.ends, [], "{state}");
+        assert_eq!(failed.ends("web").count(), 0, "{state}");
         assert_eq!(failed, read(state, false), "the election cannot tell the two apart");
     }
 }
@@ -110,51 +130,4 @@ fn a_node_reads_as_its_taint_and_its_readiness() {
     }
     let unknown = read_node(&Node::default());
     assert!(!unknown.is_out_of_service && !unknown.is_ready);
-}
-
-#[tokio::test(start_paused = true)]
-async fn reads_of_all_leases_share_one_limit_and_bypass_the_cache() {
-    let received = Arc::<Mutex<Vec<_>>>::default();
-    let server = tower::service_fn({
-        let received = Arc::clone(&received);
-        move |request: http::Request<Body>| {
-            received.lock().unwrap().push(tokio::time::Instant::now());
-            assert_eq!(request.uri().query(), None, "a read of a cache");
-            assert!(matches!(request.uri().path(), "/api/v1/namespaces/n/pods/a" | "/api/v1/nodes/n1"));
-            let missing =
-                json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 }).to_string();
-            async move {
-                Ok::<_, Infallible>(Response::builder().status(404).body(Body::from(missing.into_bytes())).unwrap())
-            }
-        }
-    });
-    let reader = EvidenceReader::new(Client::new(server, "default"));
-    let lease = |number: usize| LeaseKey::new("n", &format!("l{number}"));
-    let reads = (0..2 * READS_PER_SECOND as usize).map(|number| {
-        let (reader, lease) = (reader.clone(), lease(number));
-        async move { if number % 2 == 0 { reader.pod(&lease, "a").await } else { reader.node(&lease, "n1").await } }
-    });
-    let outcomes = futures::future::join_all(reads).await;
-    let sent = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
-    assert_eq!(sent, received.lock().unwrap().len());
-    assert!(sent <= READS_PER_SECOND as usize, "{sent}");
-    for pair in received.lock().unwrap().windows(2) {
-        assert!(pair[1] - pair[0] >= Duration::from_secs(1) / READS_PER_SECOND, "{:?}", pair[1] - pair[0]);
-    }
-    assert!(matches!(outcomes.last(), Some(Err(Failure::NotSent(_)))), "{:?}", outcomes.last());
-
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(matches!(reader.node(&lease(0), "n1").await, Ok(Observation::Node { record: None })));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_without_an_answer_ends_after_a_second() {
-    let server =
-        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
-    let reader = EvidenceReader::new(Client::new(server, "n"));
-    let began = tokio::time::Instant::now();
-    let [first, second] = ["l", "m"].map(|name| LeaseKey::new("n", name));
-    assert!(matches!(reader.pod(&first, "a").await, Err(Failure::TimedOut(TIMEOUT))));
-    assert!(matches!(reader.node(&second, "n1").await, Err(Failure::TimedOut(TIMEOUT))));
-    assert!(began.elapsed() < 5 * TIMEOUT, "{:?}", began.elapsed());
 }

@@ -5,7 +5,8 @@ mod pings;
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::{self, EvidenceConfig, Observation, Source};
 use hustings_core::model::{
-    CandidateKey, CandidateRecord, ContainerEnd, Evidence, History, LeaseRecord, Now, PodRecord, SessionMark, WireTime,
+    CandidateKey, CandidateRecord, ContainerEnd, ContainerRecord, Evidence, History, LeaseRecord, Now, PodRecord,
+    SessionMark, WireTime,
 };
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -256,7 +257,7 @@ fn a_decision_that_finds_no_candidate_counts_once_as_an_election_without_a_resul
 
 #[test]
 fn the_silence_before_evidence_of_a_death_is_measured_once() {
-    let evidence = EvidenceConfig { pods: true, ..EvidenceConfig::default() };
+    let evidence = EvidenceConfig { pods: true, nodes: false };
     let config = election::Config { evidence, ..election::Config::default() };
     let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "p" }]);
     let mut scene = Scene::new(&config, &[candidate("a", "1.0.0", &owner)]);
@@ -268,9 +269,9 @@ fn the_silence_before_evidence_of_a_death_is_measured_once() {
         scene.lease(seconds, record);
     }
     scene.decide(6);
-    let end = ContainerEnd { container: "c".to_owned(), finished_at: Some(at(3).wall), reason: String::new() };
-    let pod = PodRecord { uid: "p".to_owned(), ends: vec![end], ..PodRecord::default() };
-    scene.observe(6, Observation::Pod { record: Some(pod) });
+    let containers = [ContainerRecord::ended("c", [ContainerEnd::at(at(3).wall, "Error")])].into();
+    let pod = PodRecord { uid: "p".into(), containers, ..PodRecord::default() };
+    scene.observe(6, Observation::Pod { record: pod.into() });
     for seconds in [6, 7] {
         scene.decide(seconds);
         let text = scene.text();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hustings_core::election::Event;
-use hustings_core::model::{ContainerEnd, Hold, LeaseRecord, PodRecord, SessionStamp};
+use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, PodRecord, SessionStamp};
 
 use super::controllers::without;
 use super::explanation::Prospect;
@@ -234,8 +234,7 @@ fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -
         (None, _) => "the Pod is gone, and its processes may still run".to_owned(),
         (Some(_), Some(doubt)) => doubt.to_string(),
         (Some(_), None) if read.named_after < expiry => {
-            let is_at_once = read.named_after.is_zero();
-            let when = if is_at_once { "at once".to_owned() } else { format!("within {}", duration(read.named_after)) };
+            let when = soon(read.named_after);
             return Some(format!(
                 "{begin} proves its death, so the Lease does not have to expire: the controller would grant it {when}."
             ));
@@ -250,21 +249,25 @@ fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -
     Some(match sooner {
         Some(sooner) => format!(
             "{now} Once the kubelet reports the end of its container, the Lease does not have to expire: the controller \
-             would grant it {} after the last renewal.",
-            duration(sooner.named_after)
+             would grant it {}.",
+            soon(sooner.named_after)
         ),
         None => now,
     })
+}
+
+fn soon(after: Duration) -> String {
+    if after.is_zero() { "at once".to_owned() } else { format!("within {}", duration(after)) }
 }
 
 /// The Pod as it would be after the end of the holder's container.
 fn terminated(situation: &Situation<'_>, pod: &PodRecord) -> Option<PodRecord> {
     let record = situation.record()?;
     let place = SessionStamp::place(&record.session.stamp()?.session)?;
-    let container = place.split('.').nth(1)?.to_owned();
-    let finished_at = record.renew_time.max(Some(situation.wall()));
-    let end = ContainerEnd { container, finished_at, reason: "Error".to_owned() };
-    Some(PodRecord { ends: vec![end], ..pod.clone() })
+    let container = place.split('.').nth(1)?;
+    let finished_at = record.renew_time.max(Some(situation.wall()))?;
+    let end = ContainerEnd::at(finished_at, "Error");
+    Some(PodRecord { containers: [ContainerRecord::ended(container, [end])].into(), ..pod.clone() })
 }
 
 /// How much longer the holder may rely on the Lease, unless it renews.

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 
 use crate::base::cluster::{Cluster, api_error, candidates_unknown};
-use crate::controller::{NativeMode, OWN_LEASE, read_pod};
+use crate::controller::{NativeMode, OWN_LEASE, ReadPod};
 use crate::operate::check::{Installation, ReadConfig, find_installations, live_holder};
 use crate::operate::status::{NATIVES_NOT_SHOWN, list_candidates};
 use crate::predict::forecast::usual_interval;
@@ -246,10 +246,10 @@ async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[Read
     let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let Some(holder) = holder.filter(|_| names_place) else { return HolderPod::Unnamed };
-    let name = holder.record.pod.as_ref().map_or(&holder.record.name, |pod| &pod.name);
-    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let name = holder.record.pod_name();
+    let pods: Api<ReadPod> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
     match pods.get_opt(name).await {
-        Ok(pod) => HolderPod::Read(pod.map(read_pod)),
+        Ok(pod) => HolderPod::Read(pod.map(|pod| pod.record)),
         Err(error) => HolderPod::Unread(format!("cannot read the Pod {name}: {:#}", api_error(error))),
     }
 }
@@ -340,7 +340,7 @@ mod tests {
                 cluster(|_| Some((200, json!({ "metadata": { "name": "p", "uid": "pod-uid" } }))));
             let lease = ReadLease::from_json(version("5", holder, session));
             let read = pod(&cluster, Some(&lease.record), std::slice::from_ref(&candidate)).await;
-            let uid = if let HolderPod::Read(Some(pod)) = &read { Some(pod.uid.as_str()) } else { None };
+            let uid = if let HolderPod::Read(Some(pod)) = &read { Some(&*pod.uid) } else { None };
             assert_eq!(uid, is_read.then_some("pod-uid"), "{read:?}");
             let requests = requests.lock().unwrap();
             let paths: Vec<_> = requests.iter().map(|sent| sent.path.as_str()).collect();

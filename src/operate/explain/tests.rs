@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
-use hustings_core::model::{CandidateRecord, ContainerEnd, Moment, Now, Observed, PodRecord, WireTime};
+use hustings_core::model::{
+    CandidateRecord, ContainerEnd, ContainerRecord, Moment, Now, Observed, PodRecord, WireTime,
+};
 use serde_json::{Value, json};
 
 use super::render::render;
@@ -290,16 +292,13 @@ fn controllers(input: &Value) -> Controllers {
 
 /// Reads the state of the Pod `pod-uid` with the container `web`. An unknown word is the reason why it cannot be read.
 fn pod(input: &Value) -> HolderPod {
-    let end = ContainerEnd {
-        container: "web".to_owned(),
-        finished_at: Some(time("2026-01-02T03:05:00Z")),
-        reason: "OOMKilled".to_owned(),
-    };
-    let running = PodRecord { uid: "pod-uid".to_owned(), ..PodRecord::default() };
+    let end = ContainerEnd::at(time("2026-01-02T03:05:00Z"), "OOMKilled");
+    let running = PodRecord { uid: "pod-uid".into(), ..PodRecord::default() };
+    let terminated = PodRecord { containers: [ContainerRecord::ended("web", [end])].into(), ..running.clone() };
     match input.as_str() {
         None => HolderPod::Unnamed,
         Some("running") => HolderPod::Read(Some(running)),
-        Some("terminated") => HolderPod::Read(Some(PodRecord { ends: vec![end], ..running })),
+        Some("terminated") => HolderPod::Read(Some(terminated)),
         Some("gone") => HolderPod::Read(None),
         Some(reason) => HolderPod::Unread(reason.to_owned()),
     }

@@ -162,7 +162,6 @@ const fn meaning(timer: Timer) -> Option<&'static str> {
         Timer::IgnoredRequest => "An event reports that the holder ignores the request to hand over.",
         Timer::UnlabelledLease => "The controller reads the Lease again, because the Lease has no label.",
         Timer::Validity => "The controller pings a candidate without an owner.",
-        Timer::Evidence => "The controller reads the Pod of the holder, if it is silent then.",
         Timer::Retry => "The controller repeats a request that failed.",
         Timer::Expiry | Timer::EarlyPings | Timer::DampingEnd | Timer::ActEnd | Timer::StatusRest => return None,
     })
@@ -190,7 +189,6 @@ mod tests {
             (Timer::IgnoredRequest, "An event reports that the holder ignores the request to hand over."),
             (Timer::UnlabelledLease, "reads the Lease again, because the Lease has no label."),
             (Timer::Validity, "pings a candidate without an owner."),
-            (Timer::Evidence, "reads the Pod of the holder, if it is silent then."),
             (Timer::Retry, "repeats a request that failed."),
             (Timer::Requeue, "decides again by then, even if it observes nothing."),
             (Timer::PingWindow, "closes the election: later answers to its pings do not count."),

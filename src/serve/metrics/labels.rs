@@ -116,8 +116,6 @@ label_values! {
     ReadLease = "read-lease",
     /// Reads a candidate.
     ReadCandidate = "read-candidate",
-    /// Reads the Pod or the Node of a silent holder.
-    ReadEvidence = "read-evidence",
     /// Pings a candidate.
     Ping = "ping",
     /// Writes a candidate's status.
@@ -160,6 +158,10 @@ label_values! {
     Candidates = "leasecandidates",
     /// LeaseCandidates of `coordination.k8s.io`.
     NativeCandidates = "native-leasecandidates",
+    /// Pods, which may prove a holder dead.
+    Pods = "pods",
+    /// Nodes, which may prove a holder dead.
+    Nodes = "nodes",
 }
 
 label_values! {

@@ -13,7 +13,7 @@ use super::{HELMS, helm, repository, run_helm};
 const SYSTEM: &str = "hustings-system";
 
 /// Values as `--set-json` reads them.
-const VALUES: [&str; 75] = [
+const VALUES: [&str; 78] = [
     // The durations of the own Lease, at the edges of each rule.
     r#"leaderElection.leaseDuration="1s""#,
     r#"leaderElection={"leaseDuration":"1s","renewDeadline":"990ms","retryPeriod":"100ms"}"#,
@@ -70,6 +70,8 @@ const VALUES: [&str; 75] = [
     "native.standIn=true,native.enabled=true",
     "evidence.nodes=true",
     "evidence.nodes=true,evidence.pods=true",
+    r#"evidence.podSelector="app""#,
+    r#"evidence.podSelector="app",evidence.pods=true"#,
     r#"log.level="off""#,
     r#"log.level="info,hustings=debug,kube_client::client""#,
     r#"log.level="hustings[election]=trace""#,
@@ -83,6 +85,7 @@ const VALUES: [&str; 75] = [
     r#"extraArgs=["--native=false","--native-stand-in"]"#,
     r#"extraArgs=["--evidence-nodes"],evidence.pods=true"#,
     r#"extraArgs=["--evidence-pods"],evidence.pods=true"#,
+    r#"extraArgs=["--evidence-pod-selector=app in (a,b)"],evidence.pods=true"#,
     r#"extraArgs=["--ui","--ui"]"#,
     r#"extraArgs=["--watch-namespaces=a, b,,"]"#,
     r#"extraArgs=["--watch-namespaces=a,B"]"#,

@@ -169,11 +169,15 @@ fn evidence_by_pods_adds_one_flag_and_one_right_and_nothing_else() {
         (&watched, &["Role a/hustings-controller", "Role b/hustings-controller"]),
     ] {
         let right = roles.iter().flat_map(|role| {
-            [r#"apiGroups: """#, r#"resources: "pods""#, r#"verbs: "get""#].map(|line| format!("{role} rules.4.{line}"))
+            let verbs = ["get", "list", "watch"].map(|verb| format!("verbs: {verb:?}"));
+            let rule = [r#"apiGroups: """#, r#"resources: "pods""#].map(str::to_owned).into_iter().chain(verbs);
+            rule.map(move |line| format!("{role} rules.4.{line}"))
         });
         let flag = format!(r#"{CONTAINER}.args: "--evidence-pods""#);
         assert_eq!(difference(arguments, "evidence.pods=true"), right.chain([flag]).collect());
     }
+    let selector = difference(&["--set", "evidence.pods=true"], "evidence.podSelector=app=shop");
+    assert_eq!(selector, BTreeSet::from([format!(r#"{CONTAINER}.args: "--evidence-pod-selector=app=shop""#)]));
 }
 
 #[test]

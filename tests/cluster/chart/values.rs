@@ -85,6 +85,7 @@ fn values_that_exclude_or_need_each_other_are_rejected() {
         ("serviceMonitor.enabled=true,podMonitor.enabled=true", "set one of them to false"),
         ("native.standIn=true", "native.standIn: set native.enabled, too"),
         ("evidence.nodes=true", "evidence.nodes: set evidence.pods, too"),
+        ("evidence.podSelector=app", "evidence.podSelector: set evidence.pods, too"),
     ] {
         let said = refusal(HELMS[0], &["--set", values]);
         assert!(said.contains(reason), "{values}: {said}");

@@ -174,12 +174,12 @@ async fn without_rights_on_native_candidates_the_others_are_elected_and_with_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_right_to_read_pods_the_controller_is_ready_and_the_lease_of_a_dead_holder_runs_out() {
+async fn without_the_right_to_watch_pods_the_controller_is_ready_and_the_lease_of_a_dead_holder_runs_out() {
     const LEASE: u32 = 8;
     let world = evidence::world("revoked-pods").await;
     let only = controller_with(&world, "only", &["--evidence-pods"]).await;
     only.leads().await;
-    let line = r#""name":"permissions","ok":true,"message":"not allowed: grant get on pods in"#;
+    let line = r#""name":"permissions","ok":true,"message":"not allowed: grant get, list, watch on pods in"#;
     only.reports(&format!("{line} namespace {}\"", world.namespace)).await;
     let (first, pod) = evidence::replica_with(&world, "web-1", None, LEASE, "6s").await;
     first.says("leading", 0).await;
@@ -199,7 +199,7 @@ async fn without_the_right_to_read_pods_the_controller_is_ready_and_the_lease_of
     assert!(granted_at >= Some(before.renew_time.unwrap().after(lease)), "{after:?}\n{before:?}");
     assert!(after.history.as_str().contains(": expired"), "{:?}", after.history);
     world.published("Normal", "web-2 was elected: no other candidate is known to be live.").await;
-    let refused = only.metric(r#"hustings_request_failures_total{request="read-evidence",error="forbidden"}"#).await;
+    let refused = only.metric(r#"hustings_watch_failures_total{resource="pods"}"#).await;
     assert!(refused > 0.5, "{refused}");
     only.ready().await.leads().await;
 }

@@ -106,6 +106,11 @@ impl Link {
         self.state().died_at
     }
 
+    /// Whether this is the same link.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Waits until the process is dead.
     pub async fn died(&self) {
         self.until(State::is_dead).await;

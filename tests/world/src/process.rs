@@ -99,12 +99,12 @@ pub struct Process {
 }
 
 impl ControllerProcess {
-    /// Starts a controller of this name in the installation of this namespace. It waits for `settling`, and reads Pods as
-    /// evidence if `reads_pods`.
+    /// Starts a controller of this name in the installation of this namespace. It waits for `settling`, and watches Pods as
+    /// evidence if `watches_pods`.
     ///
     /// # Panics
     /// Panics if an address does not parse.
-    pub fn start(name: &str, namespace: &str, (settling, reads_pods): (Duration, bool), machine: Machine) -> Self {
+    pub fn start(name: &str, namespace: &str, (settling, watches_pods): (Duration, bool), machine: Machine) -> Self {
         let config = Config {
             watch_namespaces: Vec::new(),
             admin_address: ListenAddress::read("127.0.0.1:0").expect("an address"),
@@ -115,9 +115,10 @@ impl ControllerProcess {
                 timing: Timing::default(),
             }),
             native: NativeMode::Off,
+            evidence_pod_selector: None,
             election: election::Config {
                 settling,
-                evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },
+                evidence: EvidenceConfig { pods: watches_pods, nodes: false },
                 ..election::Config::default()
             },
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,

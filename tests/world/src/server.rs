@@ -44,13 +44,16 @@ pub use kind::Kind;
 pub use policy::Policy;
 pub use refusals::REFUSALS;
 pub use store::News;
-use store::Store;
+use store::{Key, Store};
 
 /// The body of an answer.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The default name of the caller: a person at the command line.
 pub const PERSON: &str = "person";
+
+/// The name of the caller that writes Pods.
+const KUBELET: &str = "kubelet";
 
 /// The server. Clones are the same server with the same caller.
 #[derive(Clone)]
@@ -133,18 +136,16 @@ impl Server {
         headers: &http::HeaderMap,
         body: &[u8],
     ) -> Response<AnswerBody> {
-        if let Some(pod) = self.pod(method, uri) {
-            return pod;
-        }
         let answer = Call::parse(method, uri, headers, body).and_then(|call| self.carry_out(&call));
         answer.unwrap_or_else(Refusal::response)
     }
 
-    /// The answer to a live read of a Pod. No caller writes Pods.
-    fn pod(&self, method: &Method, uri: &http::Uri) -> Option<Response<AnswerBody>> {
-        let (_, name) = uri.path().split_once("/pods/").filter(|_| method == Method::GET)?;
-        let pod = self.kubelet.pod(name);
-        Some(pod.map_or_else(|| Refusal::missing_pod(name).response(), |pod| respond(StatusCode::OK, &pod)))
+    /// Stores a version of a Pod, or deletes it, as its kubelet does.
+    pub fn put_pod(&self, namespace: &str, name: &str, pod: Option<Value>) {
+        let key = Key { kind: Kind::Pod, namespace: namespace.to_owned(), name: name.to_owned() };
+        let mut store = self.store();
+        store.set_caller(&KUBELET.into());
+        store.put(key, pod);
     }
 
     fn carry_out(&self, call: &Call) -> Result<Response<AnswerBody>, Refusal> {

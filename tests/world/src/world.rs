@@ -178,7 +178,7 @@ impl World {
             (0..self.setup.processes).for_each(|index| self.start(field, index, false));
         }
         if self.setup.kubelets == Kubelets::Lying {
-            self.site.server.kubelet().lie();
+            self.site.server.kubelet().lie(&self.site.server);
         }
         let mut happened = self.happened.take().expect("it is taken once");
         let bell = self.site.server.bell();
@@ -233,8 +233,8 @@ impl World {
         let mut rng = self.setup.rng([purpose::CONTROLLER, index as u64, self.controllers_started]);
         let machine = Machine::new(&self.site, &name, &mut rng);
         self.trace(None, &format!("controller {name} starts"));
-        let reads_pods = self.setup.kubelets != Kubelets::Unread;
-        let controller = ControllerProcess::start(&name, CONTROLLERS_NAMESPACE, (SETTLING, reads_pods), machine);
+        let watches_pods = self.setup.kubelets != Kubelets::Unwatched;
+        let controller = ControllerProcess::start(&name, CONTROLLERS_NAMESPACE, (SETTLING, watches_pods), machine);
         if index < self.controllers.len() {
             self.controllers[index] = controller;
         } else {
@@ -257,7 +257,8 @@ impl World {
         let machine = Machine::new(&self.site, &name, &mut rng);
         if let Some(uid) = &habits.pod_uid {
             let mut rng = self.setup.rng([purpose::KUBELET, place, self.fields[field].started()]);
-            self.site.server.kubelet().start(&name, uid, (&machine.link, &machine.clock), &mut rng);
+            let server = &self.site.server;
+            server.kubelet().start(server, (&name, uid), (&machine.link, &machine.clock), &mut rng);
         }
         let (lease, timing) = (&self.fields[field].lease, self.fields[field].timing);
         let process = Process::start(&name, (lease, timing), &stands, habits, machine);

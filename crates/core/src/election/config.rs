@@ -53,16 +53,14 @@ pub struct Config {
     pub settled_after: Duration,
 }
 
-/// Which evidence of a silent holder's death counts. All of it is off by default.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Which evidence of a holder's death counts. All of it is off by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EvidenceConfig {
-    /// Whether the end of the holder's container counts, which needs reads of Pods.
+    /// Whether the end of the holder's container counts, which needs a watch of Pods.
     pub pods: bool,
-    /// Whether the taint `node.kubernetes.io/out-of-service` of the holder's node counts, too, which needs reads of
-    /// Nodes.
+    /// Whether the taint `node.kubernetes.io/out-of-service` of the holder's node counts, too, which needs a watch
+    /// of Nodes.
     pub nodes: bool,
-    /// The interval between two reads about a silent holder.
-    pub interval: Duration,
 }
 
 impl Config {
@@ -98,11 +96,5 @@ impl Default for Config {
             ineffective_pause: Duration::from_secs(30),
             settled_after: Duration::from_mins(1),
         }
-    }
-}
-
-impl Default for EvidenceConfig {
-    fn default() -> Self {
-        Self { pods: false, nodes: false, interval: Duration::from_millis(500) }
     }
 }

@@ -31,7 +31,6 @@ impl Election {
         let missed = self.members.values_mut().filter_map(|member| settle(member, &mut plan)).collect();
         let conditions = self.conditions(now);
         let verdict = self.lease_verdict(&conditions, &mut plan);
-        self.seek_evidence(&verdict, &mut plan);
 
         let verdict = self.elect(verdict, &conditions, &mut plan);
         self.report_acts(&mut plan);

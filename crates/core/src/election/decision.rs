@@ -52,16 +52,6 @@ pub enum Action {
         /// The new status.
         status: RecordedStatus,
     },
-    /// Read the Pod of a silent holder live.
-    ReadPod {
-        /// `metadata.name`.
-        pod: Arc<str>,
-    },
-    /// Read the Node of a silent holder live.
-    ReadNode {
-        /// `metadata.name`.
-        node: Arc<str>,
-    },
     /// Publish an event.
     Event(Event),
 }

@@ -12,6 +12,8 @@
 //! Status writes are the exception. No decision waits for their outcomes, and a conflict is a failure. If several
 //! status writes for one candidate are pending, the caller may drop all but the newest.
 
+use std::sync::Arc;
+
 use crate::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, NodeRecord, PodRecord};
 
 /// An input of the election.
@@ -43,15 +45,15 @@ pub enum Observation {
         /// Where it is missing.
         source: Source,
     },
-    /// What a live read of a silent holder's Pod found.
+    /// A version of a Pod, which may be its last one. That a list lacks a Pod is no observation: it proves nothing.
     Pod {
-        /// Its content; `None` if there is no such Pod.
-        record: Option<PodRecord>,
+        /// Its content.
+        record: Arc<PodRecord>,
     },
-    /// What a live read of a silent holder's Node found.
+    /// A version of a Node.
     Node {
-        /// Its content; `None` if there is no such Node.
-        record: Option<NodeRecord>,
+        /// Its content.
+        record: NodeRecord,
     },
     /// A request failed for a reason other than a conflict or a missing object: it was refused, timed out, or the
     /// server was unavailable. A failed write may still take effect later; the watch then reports it.
@@ -92,8 +94,6 @@ pub enum Target {
     Candidate(CandidateKey),
     /// The status of a candidate.
     Status(CandidateKey),
-    /// The Pod or the Node of the holder.
-    Evidence,
 }
 
 impl Source {

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::backoff::Backoff;
-use super::evidence::HolderWatch;
+use super::evidence::HolderEvidence;
 use super::hand_over::HandOverRequest;
 use super::ineffective::{IneffectiveWrites, Part};
 use super::inquiry::Inquiry;
@@ -27,7 +27,7 @@ pub struct Election {
     pub(super) name: Arc<str>,
     pub(super) lease: TrackedLease,
     pub(super) holding_period: Option<HoldingPeriod>,
-    pub(super) holder_watch: HolderWatch,
+    pub(super) holder_evidence: HolderEvidence,
     pub(super) members: Members,
     pub(super) inquiry: Option<Inquiry>,
     /// The current period without a holder, if the Lease has none.
@@ -71,7 +71,7 @@ impl Election {
             name: name.into(),
             lease: TrackedLease::default(),
             holding_period: None,
-            holder_watch: HolderWatch::default(),
+            holder_evidence: HolderEvidence::default(),
             members: BTreeMap::new(),
             inquiry: None,
             unheld_period: None,
@@ -88,8 +88,14 @@ impl Election {
     /// Records an observation. A controller that does not lead calls this too, so that its times are right when it
     /// begins to lead.
     pub fn observe(&mut self, now: Now, observation: Observation) -> Report {
+        self.reported(now, |election| election.take_in(now, observation))
+    }
+
+    /// Observes something, checks what the evidence then proves, and reports both.
+    fn reported(&mut self, now: Now, observe: impl FnOnce(&mut Self) -> Report) -> Report {
         let former_doubt = self.doubt();
-        let report = self.take_in(now, observation);
+        let report = observe(self);
+        self.judge_evidence(now.moment);
         Report { doubt: self.doubt().filter(|doubt| former_doubt != Some(*doubt)), ..report }
     }
 
@@ -106,6 +112,9 @@ impl Election {
                 let had_expired = self.pass(now);
                 let was_created = self.lease.view.is_own_creation();
                 self.lease.observe_missing(source, now.moment, self.members.values().map(|member| &*member.record));
+                if self.lease().is_none() {
+                    self.holder_evidence = HolderEvidence::default();
+                }
                 if self.lease.view.is_missing() {
                     self.holding_period = None;
                     self.backoff.succeed();
@@ -121,10 +130,8 @@ impl Election {
                     self.members.remove(&candidate);
                 }
             }
-            Observation::Pod { record } => self.observe_pod(record.as_ref(), now.moment),
-            Observation::Node { record } => self.observe_node(record.as_ref(), now.moment),
-            // The next read follows after an interval anyway.
-            Observation::Failed { target: Target::Evidence } => {}
+            Observation::Pod { record } => self.observe_pod(&record),
+            Observation::Node { record } => self.observe_node(&record),
             Observation::Failed { target: Target::Lease } => {
                 self.backoff.fail(now.moment, &self.config);
             }
@@ -145,13 +152,13 @@ impl Election {
     /// Records a version of the Lease from a watch, like [`Observation::Lease`]. The caller may keep the same copy in a
     /// store.
     pub fn observe_watched_lease(&mut self, now: Now, record: Arc<LeaseRecord>) -> Report {
-        self.observe_lease(record, Source::Watch, now)
+        self.reported(now, |election| election.observe_lease(record, Source::Watch, now))
     }
 
     /// Records a version of a candidate from a watch, like [`Observation::Candidate`]. The caller may keep the same
     /// copy in a store.
     pub fn observe_watched_candidate(&mut self, now: Now, record: Arc<CandidateRecord>) -> Report {
-        self.observe_candidate(record, Source::Watch, now)
+        self.reported(now, |election| election.observe_candidate(record, Source::Watch, now))
     }
 
     /// Whether nothing is left to decide about. An election is not over in these cases:
@@ -246,12 +253,8 @@ impl Election {
             self.ineffective.note(Write::Enrol, None, now.moment, &self.config);
         }
         let is_changed = before.as_ref().is_none_or(|before| !before.is_same_record(record));
-        if self.config.evidence.pods && is_changed {
-            let changed_at = observed.changed_at();
-            match &before {
-                Some(before) if before.is_renewed_by(record) => self.holder_watch.renewed(changed_at),
-                before => self.holder_watch = HolderWatch::begun(before.as_ref().map(|_| changed_at)),
-            }
+        if is_changed {
+            self.holder_evidence = HolderEvidence::default();
         }
         let (former, record) = (self.holding_period.take(), Arc::clone(observed.shared()));
         let (period, step) = HoldingPeriod::follow(former, record, &mut self.members, now, &self.config);

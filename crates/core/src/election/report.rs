@@ -15,7 +15,7 @@ pub struct Report {
     pub step: Option<Step>,
     /// The candidate whose ping this version is the first to answer.
     pub answered: Option<CandidateKey>,
-    /// Why evidence does not prove the silent holder dead, if that is new.
+    /// Why the Pod of the holder does not prove it dead, if that is new.
     pub doubt: Option<Doubt>,
     /// The events to publish.
     pub events: Vec<Event>,

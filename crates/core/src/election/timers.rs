@@ -7,9 +7,6 @@ pub enum Timer {
     Expiry,
     /// Set by the same, until the successor has just enough time to answer before the expiry: then it is pinged.
     EarlyPings,
-    /// Set by a Lease in a term, with evidence switched on, for a quarter more than the usual interval between two
-    /// renewals, then for `evidence.interval`: the Pod of a silent holder is read.
-    Evidence,
     /// Set by a ping, for `window`: later answers do not count in this election.
     PingWindow,
     /// Set by a running election, for `window`, twice: then it closes, or pings the remaining candidates.
@@ -42,7 +39,6 @@ impl Timer {
         match self {
             Self::Expiry => "expiry",
             Self::EarlyPings => "early-pings",
-            Self::Evidence => "evidence",
             Self::PingWindow => "ping-window",
             Self::ElectionWindow => "election-window",
             Self::Settling => "settling",

@@ -206,6 +206,11 @@ pub enum Inadmissible {
 }
 
 impl CandidateRecord {
+    /// The name of the candidate's Pod. A static pod owns no candidate, which usually has the name of its mirror.
+    pub fn pod_name(&self) -> &str {
+        self.pod.as_ref().map_or(&self.name, |pod| &pod.name)
+    }
+
     /// The kind and name of this candidate.
     pub fn key(&self) -> CandidateKey {
         CandidateKey { name: self.name.as_str().into(), kind: self.kind }

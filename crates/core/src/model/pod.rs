@@ -1,33 +1,68 @@
-//! What a Pod and its node show about the end of a container. Every possible content is accepted.
+//! What a Pod and its node show about the ends of containers. Every possible content is accepted.
+//!
+//! A controller holds a record of every Pod that it watches, so the records are small.
+
+use std::sync::Arc;
 
 use super::WireTime;
 
 /// One version of a Pod: the fields that may prove a holder dead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodRecord {
+    /// `metadata.name`.
+    pub name: Box<str>,
     /// `metadata.uid`.
-    pub uid: String,
+    pub uid: Box<str>,
     /// Annotation `kubernetes.io/config.hash`: the UID by which the containers of a static pod know it. The API server
     /// knows its mirror under another UID.
-    pub config_hash: Option<String>,
+    pub config_hash: Option<Box<str>>,
     /// `spec.nodeName`.
-    pub node: Option<String>,
-    /// Whether the containers share a process namespace with one another or with the node. The processes of a container
-    /// may then outlive it.
-    pub shares_processes: bool,
-    /// The ends of containers: at most the current and the last one of each container.
-    pub ends: Vec<ContainerEnd>,
+    pub node: Option<Arc<str>>,
+    /// `spec.hostNetwork`.
+    pub host_network: bool,
+    /// `spec.hostPID`.
+    pub host_pid: bool,
+    /// `spec.shareProcessNamespace`.
+    pub share_process_namespace: bool,
+    /// The containers that may run beside one another, as far as the kubelet has reported them.
+    pub containers: Box<[ContainerRecord]>,
 }
 
-/// The end of one run of a container, as the kubelet reports it.
+/// The state of one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ContainerRecord {
+    /// Its name, which no other container of the Pod has.
+    pub name: Arc<str>,
+    /// Its kind.
+    pub kind: ContainerKind,
+    /// When the instance that runs started; `None` if none runs.
+    pub started_at: Option<WireTime>,
+    /// The ends of its instances: the current state and the last one, as far as they are ends.
+    pub ends: Box<[ContainerEnd]>,
+}
+
+/// The kind of a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ContainerKind {
+    /// One of `spec.containers`.
+    #[default]
+    Regular,
+    /// One of `spec.initContainers` that runs beside the regular ones.
+    RestartableInit,
+    /// One of `spec.ephemeralContainers`.
+    Ephemeral,
+}
+
+/// The end of one instance of a container, as the kubelet reports it. The times come from the clock of the node,
+/// truncated to seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerEnd {
-    /// The container's name.
-    pub container: String,
-    /// `terminated.finishedAt`, by the clock of the node, truncated to seconds; `None` if the kubelet does not know it.
+    /// `terminated.startedAt`; `None` if the kubelet does not know it.
+    pub started_at: Option<WireTime>,
+    /// `terminated.finishedAt`; `None` if the kubelet does not know it.
     pub finished_at: Option<WireTime>,
     /// `terminated.reason`.
-    pub reason: String,
+    pub reason: Box<str>,
 }
 
 /// One version of a Node.
@@ -40,4 +75,37 @@ pub struct NodeRecord {
     pub is_out_of_service: bool,
     /// Whether its condition `Ready` is `True`.
     pub is_ready: bool,
+}
+
+impl PodRecord {
+    /// Whether the processes of a container may outlive it.
+    pub const fn shares_processes(&self) -> bool {
+        self.share_process_namespace || self.host_pid
+    }
+
+    /// The ends of the container of this name.
+    pub fn ends<'p>(&'p self, container: &'p str) -> impl Iterator<Item = &'p ContainerEnd> {
+        self.containers.iter().filter(move |known| *known.name == *container).flat_map(|known| &known.ends)
+    }
+}
+
+impl ContainerRecord {
+    /// A regular container that does not run, with these ends.
+    pub fn ended(name: &str, ends: impl IntoIterator<Item = ContainerEnd>) -> Self {
+        Self { name: name.into(), ends: ends.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl ContainerEnd {
+    /// An end that the kubelet reports with this time and this reason.
+    pub fn at(finished_at: WireTime, reason: &str) -> Self {
+        Self { started_at: None, finished_at: Some(finished_at), reason: reason.into() }
+    }
+}
+
+impl NodeRecord {
+    /// Whether its machine is off. A Node that is ready has come back.
+    pub const fn is_off(&self) -> bool {
+        self.is_out_of_service && !self.is_ready
+    }
 }

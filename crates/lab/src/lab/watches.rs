@@ -1,5 +1,6 @@
 //! The watches: each shows its process the newest version of an object, after a delay of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election;
@@ -49,6 +50,36 @@ impl Lab {
         for index in 0..self.controllers.len() {
             self.show_candidate(index, &candidate);
         }
+    }
+
+    /// Every controller's watch shows the current version of this Pod, and then that of its Node.
+    pub fn pod_changed(&mut self, name: &str) {
+        let home = self.home(name);
+        self.show_evidence(&home);
+    }
+
+    /// Every controller's watch shows the current version of this Node.
+    pub fn node_changed(&mut self, name: &str) {
+        let node = self.server.nodes.get(name).cloned();
+        self.show_evidence(node.map(|record| election::Observation::Node { record }).as_slice());
+    }
+
+    fn show_evidence(&mut self, observations: &[election::Observation]) {
+        for index in 0..self.controllers.len() {
+            if !observations.is_empty() {
+                self.push(self.now_micros, Event::Show(index, observations.to_vec()));
+            }
+        }
+    }
+
+    /// What the watches have shown of the Pod of this name: the Pod and its Node.
+    pub(crate) fn home(&self, name: &str) -> Vec<election::Observation> {
+        let Some(pod) = self.server.pods.get(name).filter(|_| !self.server.hidden_pods.contains(name)) else {
+            return Vec::new();
+        };
+        let node = pod.node.as_deref().and_then(|node| self.server.nodes.get(node));
+        let node = node.map(|record| election::Observation::Node { record: record.clone() });
+        [election::Observation::Pod { record: Arc::new(pod.clone()) }].into_iter().chain(node).collect()
     }
 
     /// Changes the delay of an elector's watches, and shows it the current version of the Lease.

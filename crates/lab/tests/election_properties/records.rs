@@ -2,8 +2,8 @@
 
 use hustings_core::election::{Observation, Source, Target};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, History, LeaseRecord, Moment,
-    NativeFields, NodeRecord, PodRecord, RecordedStatus, SessionMark, Unparsed, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, ContainerRecord, History, LeaseRecord,
+    Moment, NativeFields, NodeRecord, PodRecord, RecordedStatus, SessionMark, Unparsed, WireTime,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -136,20 +136,25 @@ fn key(name: &'static str) -> impl Strategy<Value = CandidateKey> {
 }
 
 fn target() -> impl Strategy<Value = Target> {
-    prop_oneof![
-        Just(Target::Lease),
-        Just(Target::Evidence),
-        key("b").prop_map(Target::Candidate),
-        key("b").prop_map(Target::Status)
-    ]
+    prop_oneof![Just(Target::Lease), key("b").prop_map(Target::Candidate), key("b").prop_map(Target::Status)]
 }
 
 fn pod() -> impl Strategy<Value = PodRecord> {
-    let uid = || select(vec!["a", "b", ""]).prop_map(str::to_owned);
-    let end = (uid(), proptest::option::of(any::<i64>().prop_map(WireTime::from_micros)))
-        .prop_map(|(container, finished_at)| ContainerEnd { container, finished_at, reason: String::new() });
-    (uid(), proptest::option::of(uid()), any::<bool>(), proptest::collection::vec(end, 0..3)).prop_map(
-        |(uid, node, shares_processes, ends)| PodRecord { uid, config_hash: None, node, shares_processes, ends },
+    let text = || select(vec!["a", "b", ""]);
+    let end = (text(), proptest::option::of(any::<i64>().prop_map(WireTime::from_micros))).prop_map(
+        |(container, finished_at)| {
+            ContainerRecord::ended(container, [ContainerEnd { finished_at, ..ContainerEnd::default() }])
+        },
+    );
+    (text(), text(), proptest::option::of(text()), any::<bool>(), proptest::collection::vec(end, 0..3)).prop_map(
+        |(name, uid, node, share_process_namespace, containers)| PodRecord {
+            name: name.into(),
+            uid: uid.into(),
+            node: node.map(Into::into),
+            share_process_namespace,
+            containers: containers.into(),
+            ..PodRecord::default()
+        },
     )
 }
 
@@ -168,8 +173,8 @@ pub(crate) fn observation() -> impl Strategy<Value = Observation> {
         1 => source().prop_map(|source| Observation::LeaseMissing { source }),
         4 => (candidate(names), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
         1 => (key("a"), source()).prop_map(|(candidate, source)| Observation::CandidateMissing { candidate, source }),
-        1 => proptest::option::of(pod()).prop_map(|record| Observation::Pod { record }),
-        1 => proptest::option::of(node()).prop_map(|record| Observation::Node { record }),
+        1 => pod().prop_map(|record| Observation::Pod { record: record.into() }),
+        1 => node().prop_map(|record| Observation::Node { record }),
         1 => target().prop_map(|target| Observation::Failed { target }),
     ]
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hustings_core::election::{Action, Event, Observation};
+use hustings_core::election::{Event, Observation};
 use hustings_core::model::{
     CandidateKind, CandidatePatch, LeaseRecord, LeaseWrite, Object, Outcome, Purpose, Reply, Request, WireTime,
 };
 use hustings_lab::{Entry, News, Who};
 
-use super::pods::describe_read;
+use super::pods::describe_evidence;
 use super::{World, describe};
 
 /// What is shown on one line for all candidates of a decision, in this order.
@@ -70,7 +70,7 @@ impl World {
     pub(super) fn show(&mut self, entry: Entry, before: Option<&LeaseRecord>) {
         let Entry { at_micros, who, news } = entry;
         let is_second = matches!(who, Who::Controller(index) if self.lab.controllers[index].process.name == "second");
-        let is_request = matches!(news, News::Answered { .. } | News::Read(..) | News::Report(_));
+        let is_request = matches!(news, News::Answered { .. } | News::Report(_));
         let is_ack = matches!(news, News::Does("answers", _));
         let is_same =
             (at_micros, is_second, self.decisions()) == (self.log.at_micros, self.log.is_second, self.log.decisions);
@@ -87,9 +87,12 @@ impl World {
                     self.say(&format!("event {}: {event}", event.as_str()));
                 }
             }
-            News::Read(action, observation) => {
-                let Who::Controller(index) = who else { return };
-                self.show_read(index, &action, &observation);
+            News::Shown(observations) => {
+                if let Who::Controller(index) = who
+                    && self.lab.controllers[index].leads
+                {
+                    self.show_evidence(index, &observations);
+                }
             }
             News::Answered { request, reply, report, .. } => {
                 let Who::Controller(index) = who else { return };
@@ -133,21 +136,12 @@ impl World {
         }
     }
 
-    fn show_read(&mut self, index: usize, action: &Action, observation: &Observation) {
-        let (what, name) = match action {
-            Action::ReadPod { pod } => ("Pod", pod),
-            Action::ReadNode { node } => ("Node", node),
-            _ => return,
-        };
-        let is_refused = what == "Pod" && self.lab.server.faults.refused_pods.contains(&**name);
-        match describe_read(observation) {
-            Some(found) => self.say(&format!("read {what} {name}: {found}")),
-            None if is_refused => self.say(&format!("read {what} {name}: refused")),
-            None => self.say("a request about Pod of the holder fails"),
+    fn show_evidence(&mut self, index: usize, observations: &[Observation]) {
+        if let Some(shown) = observations.first().and_then(describe_evidence) {
+            self.say(&format!("watch {shown}"));
         }
-        if let (Observation::Pod { .. }, Some(doubt)) = (observation, self.lab.controllers[index].election.doubt()) {
-            let text = format!("no evidence: {doubt}");
-            self.say(&text);
+        if let Some(doubt) = self.lab.controllers[index].election.doubt() {
+            self.say(&format!("no evidence: {doubt}"));
         }
     }
 

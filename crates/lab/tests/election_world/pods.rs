@@ -1,7 +1,7 @@
-//! The Pods and Nodes of silent holders.
+//! The Pods and Nodes, as the watches of the controllers show them.
 
 use hustings_core::election::Observation;
-use hustings_core::model::{ContainerEnd, LeaseRecord, NodeRecord, PodRecord, WireTime};
+use hustings_core::model::{ContainerEnd, ContainerRecord, LeaseRecord, NodeRecord, PodRecord, WireTime};
 
 use super::{WALL_START, World};
 
@@ -11,10 +11,25 @@ impl World {
     pub(crate) fn report_end(&mut self, name: &str) {
         let Some(bare) = self.process(name) else { return };
         let seconds = (bare.process.local(self.lab.now_micros).wall.as_micros() - 1).div_euclid(1_000_000);
-        let finished_at = Some(WireTime::from_micros(seconds * 1_000_000));
-        let end = ContainerEnd { container: "c".to_owned(), finished_at, reason: "Error".to_owned() };
-        let pod = PodRecord { uid: name.to_owned(), ends: vec![end], ..PodRecord::default() };
+        let end = ContainerEnd::at(WireTime::from_micros(seconds * 1_000_000), "Error");
+        let containers = [ContainerRecord::ended("c", [end])].into();
+        let pod = PodRecord { name: name.into(), uid: name.into(), containers, ..PodRecord::default() };
         self.lab.server.pods.insert(name.to_owned(), pod);
+        self.show_pod(name);
+    }
+
+    /// The watches show the current version of a Pod, if the controllers watch Pods.
+    pub(crate) fn show_pod(&mut self, name: &str) {
+        if self.config.evidence.pods {
+            self.lab.pod_changed(name);
+        }
+    }
+
+    /// The watches show the current version of a Node, if the controllers watch Nodes.
+    pub(crate) fn show_node(&mut self, name: &str) {
+        if self.config.evidence.nodes {
+            self.lab.node_changed(name);
+        }
     }
 
     /// Whether the process that holds the Lease is dead, and evidence may show that. A later process of the same name
@@ -28,26 +43,26 @@ impl World {
     }
 }
 
-/// What a read of a Pod or of a Node has found. `None` if it has failed.
-pub(super) fn describe_read(observation: &Observation) -> Option<String> {
+/// The Pod or the Node that a watch has shown.
+pub(super) fn describe_evidence(observation: &Observation) -> Option<String> {
     match observation {
-        Observation::Pod { record } => Some(record.as_ref().map_or("missing".to_owned(), describe_pod)),
-        Observation::Node { record } => Some(record.as_ref().map_or("missing".to_owned(), describe_node)),
+        Observation::Pod { record } => Some(format!("Pod {}: {}", record.name, describe_pod(record))),
+        Observation::Node { record } => Some(format!("Node {}: {}", record.name, describe_node(record))),
         _ => None,
     }
 }
 
 fn describe_pod(pod: &PodRecord) -> String {
-    let end = |end: &ContainerEnd| {
+    let end = |container: &str, end: &ContainerEnd| {
         let finished_at = end
             .finished_at
             .map_or("an unknown time".to_owned(), |at| format!("{} s", (at.as_micros() - WALL_START) / 1_000_000));
-        format!("container {} ended at {finished_at} ({})", end.container, end.reason)
+        format!("container {container} ended at {finished_at} ({})", end.reason)
     };
-    match pod.ends.as_slice() {
-        [] => "no container has ended".to_owned(),
-        ends => ends.iter().map(end).collect::<Vec<_>>().join(", "),
-    }
+    let ends =
+        |container: &ContainerRecord| container.ends.iter().map(|of| end(&container.name, of)).collect::<Vec<_>>();
+    let ends: Vec<String> = pod.containers.iter().flat_map(ends).collect();
+    if ends.is_empty() { "no container has ended".to_owned() } else { ends.join(", ") }
 }
 
 fn describe_node(node: &NodeRecord) -> String {

@@ -82,7 +82,8 @@ impl World {
     pub(crate) fn revive(&mut self, name: &str) {
         if let Some(index) = self.standing_index(name) {
             let bare = &mut self.lab.bare[index];
-            bare.process.crashed = false;
+            // It knows nothing of the former process's term.
+            (bare.process.crashed, bare.term) = (false, None);
             let lives = bare.session.as_ref().and_then(|session| session.rsplit('.').next()?.parse::<u64>().ok());
             bare.session = Some(format!("{name}.c.n.{}", lives.unwrap_or_default() + 1));
             let session = bare.session.clone();

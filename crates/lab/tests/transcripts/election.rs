@@ -7,9 +7,9 @@
 //! | command | meaning |
 //! |---|---|
 //! | `config settling=0s window=5s validity=5s namespace=.. lag=2s` | must come first; `lag` is the delay of the watch |
-//! | `config evidence=pods`, `evidence=nodes` | must come first; the controller reads the Pods of silent holders, or also their Nodes |
-//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | sets a Pod in the API, and adds the end of one container; flags `shared`, `gone`, `timeless` (the end has no time), `refused` (the controller may not read it) |
-//! | `node NAME` | sets a Node in the API; flags `out` (of service), `ready` |
+//! | `config evidence=pods`, `evidence=nodes` | must come first; the controller watches Pods, or also Nodes |
+//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | changes a Pod, adds the end of one container, and lets the watch show that at once; flags `shared`, `timeless` (the end has no time), `hidden` (the watch does not show it), `deleted` (the watch shows its deletion with this last state), `gone` (a new list lacks it) |
+//! | `node NAME` | changes a Node, and lets the watch show that; flags `out` (of service), `ready` |
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes a candidate; if it was deleted, its process gets it back; `strategy=Mine` means `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes up no grant), `diligent` (takes up grants again), `stubborn` (does not hand over), `refused` (the server rejects its pings), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of this name is its owner) |
 //! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes the candidate for this time; `exclude=none` ends the exclusion, and any other text is malformed |
 //! | `candidates NAME count=1000 ..` | creates many candidates |
@@ -30,7 +30,9 @@ use std::time::Duration;
 
 use datadriven::TestCase;
 use hustings_core::election::{Config, Observation, Source};
-use hustings_core::model::{CandidateKey, ContainerEnd, LeaseRecord, NodeRecord, Pod, SessionMark, Unparsed, WireTime};
+use hustings_core::model::{
+    CandidateKey, ContainerEnd, ContainerRecord, LeaseRecord, NodeRecord, Pod, SessionMark, Unparsed, WireTime,
+};
 
 use crate::acts::{acts, answer};
 use crate::arguments::{duration, flag, name, number, parse, signed_micros, strategy, text};
@@ -77,7 +79,8 @@ pub(crate) fn command(world: &mut World, history: &mut Vec<Observation>, case: &
         "node" => {
             let [is_out_of_service, is_ready] = ["out", "ready"].map(|name| flag(case, name));
             let name = name(case);
-            world.lab.server.nodes.insert(name.clone(), NodeRecord { name, is_out_of_service, is_ready });
+            world.lab.server.nodes.insert(name.clone(), NodeRecord { name: name.clone(), is_out_of_service, is_ready });
+            world.show_node(&name);
         }
         "restart" => world.restart(),
         "stand-by" => world.stand_by(),
@@ -217,26 +220,33 @@ fn pod(world: &mut World, case: &mut TestCase) {
     let (uid, hash, node) = (text(case, "uid"), text(case, "hash"), text(case, "node"));
     let (container, reason) = (text(case, "container"), text(case, "reason"));
     let finished = duration(case, "finished");
-    let flags = ["shared", "gone", "timeless", "refused"];
-    let [shared, gone, timeless, refused] = flags.map(|flag| self::flag(case, flag));
+    let flags = ["shared", "gone", "timeless", "hidden", "deleted"];
+    let [shared, gone, timeless, hidden, deleted] = flags.map(|flag| self::flag(case, flag));
     let name = name(case);
     let server = &mut world.lab.server;
-    if refused {
-        server.faults.refused_pods.insert(name.clone());
-    } else {
-        server.faults.refused_pods.remove(&name);
-    }
     if gone {
         server.pods.remove(&name);
         return;
     }
+    if hidden {
+        server.hidden_pods.insert(name.clone());
+    } else {
+        server.hidden_pods.remove(&name);
+    }
     let finished_at = finished.map(wall_at).filter(|_| !timeless);
     let pod = server.pods.entry(name.clone()).or_default();
-    pod.uid = uid.unwrap_or(name);
-    (pod.config_hash, pod.shares_processes) = (hash.or(pod.config_hash.take()), shared);
-    pod.node = node.or(pod.node.take());
+    pod.name = name.as_str().into();
+    pod.uid = uid.unwrap_or_else(|| name.clone()).into();
+    (pod.config_hash, pod.share_process_namespace) = (hash.map(Into::into).or(pod.config_hash.take()), shared);
+    pod.node = node.map(Into::into).or(pod.node.take());
     if let Some(container) = container {
-        pod.ends.push(ContainerEnd { container, finished_at, reason: reason.unwrap_or_else(|| "Error".to_owned()) });
+        let end = ContainerEnd { finished_at, reason: reason.as_deref().unwrap_or("Error").into(), started_at: None };
+        let containers = std::mem::take(&mut pod.containers).into_iter();
+        pod.containers = containers.chain([ContainerRecord::ended(&container, [end])]).collect();
+    }
+    world.show_pod(&name);
+    if deleted {
+        world.lab.server.pods.remove(&name);
     }
 }
 

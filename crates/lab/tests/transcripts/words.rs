@@ -26,7 +26,7 @@ pub(super) fn line(lab: &mut Lab, entry: &Entry, shows_routine: bool) -> Option<
         News::DropsWork => format!("{label} drops its work"),
         News::Sent(request) => format!("{label} sends {}", describe_request(*who, request)),
         News::Lost(request) => format!("{label}'s {} is lost", describe_request(*who, request)),
-        News::Read(action, _) => format!("{label} {action:?}"),
+        News::Shown(observations) => format!("{label} {observations:?}"),
         News::Forged404(request) => format!("{label} {}: a proxy answers 404", describe_request(*who, request)),
         News::Answered { request, reply, is_lost, .. } => {
             if !shows_routine && !is_lost && is_routine(*who, request, reply) {

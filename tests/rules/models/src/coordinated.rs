@@ -91,7 +91,7 @@ impl State for Cluster {
             cluster.replicas.push(Arc::new(Replica::new(process)));
         }
         for seat in &scenario.controllers {
-            let controller = Controller::start(seat, scenario.reads_pods, 0, &cluster.store);
+            let controller = Controller::start(seat, scenario.watches_pods, 0, &cluster.store);
             cluster.controllers.push(Arc::new(controller));
         }
         cluster.lead(0, true);
@@ -101,7 +101,7 @@ impl State for Cluster {
     fn bounds(scenario: &Scenario) -> Bounds {
         let Scenario { vacant_at_most_ticks, horizon_ticks, .. } = *scenario;
         let second_leads = scenario.seats.len() > 1 && scenario.faults != Faults::NONE;
-        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads, evidence_counts: scenario.reads_pods }
+        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads, evidence_counts: scenario.watches_pods }
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -142,7 +142,7 @@ impl Cluster {
         self.lives += 1;
         let session = match self.lives {
             // Each process has its own network namespace, so that it cannot reclaim the Lease of its predecessor.
-            life if self.scenario.reads_pods => format!("{}.{CONTAINER}.{life}.s", seat.identity),
+            life if self.scenario.watches_pods => format!("{}.{CONTAINER}.{life}.s", seat.identity),
             life => format!("s{life}"),
         };
         let mode = ElectorMode::Coordinated(Box::new(self.store.candidate_config(seat.identity)));
@@ -202,11 +202,18 @@ impl Cluster {
                 }
             }
             Who::Controller(who) => {
-                let (ticks, news) = (self.ticks, self.controllers[who].news(&self.store));
-                let misgrants = self.controller(who).observe(ticks, news);
-                self.verdict.is_misgranted |= misgrants;
+                let news = self.controllers[who].news(&self.store);
+                self.inform(who, news);
             }
         }
+    }
+
+    /// Lets a controller observe `news` of Leases and candidates, and what it knows of their Pods.
+    fn inform(&mut self, who: usize, mut news: Vec<election::Observation>) {
+        news.extend(self.kubelet.ends());
+        let ticks = self.ticks;
+        let misgrants = self.controller(who).observe(ticks, news);
+        self.verdict.is_misgranted |= misgrants;
     }
 
     fn observe_replica(&mut self, who: usize, observation: Observation) {
@@ -254,11 +261,6 @@ impl Cluster {
     }
 
     fn execute_controller(&mut self, who: usize, index: usize) {
-        if let Some(pod) = self.controllers[who].read_pod(index) {
-            let record = Some(self.kubelet.pod(pod));
-            self.controller(who).answer(index, election::Observation::Pod { record });
-            return;
-        }
         let Some(sent) = self.controllers[who].request(index) else { return };
         let request = sent.request.clone();
         let reply = self.reply(None, sent);
@@ -323,8 +325,9 @@ impl Cluster {
             Who::Controller(who) => {
                 let seat = self.scenario.controllers[who].clone();
                 let leads = self.controllers[who].leads();
-                let successor = Controller::start(&seat, self.scenario.reads_pods, ticks, &self.store);
+                let successor = Controller::start(&seat, self.scenario.watches_pods, ticks, &self.store);
                 let former = std::mem::replace(&mut self.controllers[who], Arc::new(successor));
+                self.inform(who, Vec::new());
                 let requests: Vec<_> = former.sent().filter_map(|index| former.request(index)).collect();
                 self.strays.extend(requests);
                 self.lead(who, leads);
@@ -336,7 +339,7 @@ impl Cluster {
 
     /// The container of a replica ends.
     fn end(&mut self, who: usize) {
-        if self.scenario.reads_pods && !self.replicas[who].is_dead {
+        if self.scenario.watches_pods && !self.replicas[who].is_dead {
             self.kubelet.end(who, self.ticks);
         }
     }

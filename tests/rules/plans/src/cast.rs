@@ -191,6 +191,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing }),
         native: NativeMode::Off,
         election: election::Config::default(),
+        evidence_pod_selector: None,
         metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };
     let (service, own) = (tap.clone(), namespace.to_owned());

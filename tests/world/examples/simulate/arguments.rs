@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Only worlds of this mode
     #[arg(long = "mode", value_name = "MODE", value_parser = mode(), default_values = Mode::ALL.map(Mode::as_str))]
     pub(crate) modes: Vec<Mode>,
-    /// The controllers of every world read Pods, and not only those of odd seeds
+    /// The controllers of every world watch Pods, and not only those of odd seeds
     #[arg(long)]
     evidence: bool,
     /// The log: each world leaves a line there, and worlds that have one are skipped

@@ -33,11 +33,6 @@ impl Refusal {
         Self { object, ..Self::new(404, "NotFound", format!("{qualified} {name:?} not found")) }
     }
 
-    pub(super) fn missing_pod(name: &str) -> Self {
-        let object = Some((name.to_owned(), "pods", ""));
-        Self { object, ..Self::new(404, "NotFound", format!("pods {name:?} not found")) }
-    }
-
     pub(super) fn unknown_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }

@@ -34,7 +34,7 @@ struct State {
 pub struct Lags {
     /// The lag of Leases.
     pub leases: Duration,
-    /// The lag of candidates.
+    /// The lag of candidates and Pods.
     pub candidates: Duration,
 }
 
@@ -94,7 +94,7 @@ impl Cache {
         let lags = self.state().lags;
         match kind {
             Kind::Lease => lags.leases,
-            Kind::LeaseCandidate => lags.candidates,
+            Kind::LeaseCandidate | Kind::Pod => lags.candidates,
             Kind::Event | Kind::ConfigMap | Kind::AccessReview => Duration::ZERO,
         }
     }

@@ -11,6 +11,8 @@ pub enum Kind {
     Event,
     /// `configmaps`.
     ConfigMap,
+    /// `pods`, which only kubelets write.
+    Pod,
     /// A review that is answered and not stored.
     AccessReview,
 }
@@ -23,6 +25,7 @@ impl Kind {
             ("hustings.io", "v1alpha1", "leasecandidates") => Self::LeaseCandidate,
             ("events.k8s.io", "v1", "events") => Self::Event,
             ("", "v1", "configmaps") => Self::ConfigMap,
+            ("", "v1", "pods") => Self::Pod,
             ("authorization.k8s.io", "v1", "selfsubjectaccessreviews") => Self::AccessReview,
             _ => return None,
         })
@@ -34,6 +37,7 @@ impl Kind {
             Self::LeaseCandidate => "LeaseCandidate",
             Self::Event => "Event",
             Self::ConfigMap => "ConfigMap",
+            Self::Pod => "Pod",
             Self::AccessReview => "SelfSubjectAccessReview",
         }
     }
@@ -43,7 +47,7 @@ impl Kind {
             Self::Lease => "coordination.k8s.io/v1",
             Self::LeaseCandidate => "hustings.io/v1alpha1",
             Self::Event => "events.k8s.io/v1",
-            Self::ConfigMap => "v1",
+            Self::ConfigMap | Self::Pod => "v1",
             Self::AccessReview => "authorization.k8s.io/v1",
         }
     }
@@ -55,6 +59,7 @@ impl Kind {
             Self::LeaseCandidate => "leasecandidates.hustings.io",
             Self::Event => "events.events.k8s.io",
             Self::ConfigMap => "configmaps",
+            Self::Pod => "pods",
             Self::AccessReview => "selfsubjectaccessreviews.authorization.k8s.io",
         }
     }

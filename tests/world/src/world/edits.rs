@@ -73,6 +73,7 @@ impl World {
             return;
         }
         self.trace(Some(field), &format!("candidate {pod} is collected"));
+        self.site.server.kubelet().remove(&self.site.server, pod);
         drop(self.candidates().delete(pod, &DeleteParams::default()).await);
     }
 

@@ -63,9 +63,9 @@ impl World {
         let machine = Machine::new(&self.site, &name, &mut of_machine);
         let stays = rng.random_range(Duration::from_secs(1)..LONGEST_STAY);
         let settling = Duration::from_secs(rng.random_range(0..5));
-        let reads_pods = rng.random_bool(0.5) && self.setup.kubelets != Kubelets::Unread;
+        let watches_pods = rng.random_bool(0.5) && self.setup.kubelets != Kubelets::Unwatched;
         self.trace(None, &format!("#{number} controller {name} of a second installation starts"));
-        self.second = Some(ControllerProcess::start(&name, SECOND_NAMESPACE, (settling, reads_pods), machine));
+        self.second = Some(ControllerProcess::start(&name, SECOND_NAMESPACE, (settling, watches_pods), machine));
         self.acts.push((Instant::now() + stays, Act::EndSecond));
         true
     }

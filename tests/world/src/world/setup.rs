@@ -58,11 +58,11 @@ pub struct Setup {
 /// What the kubelets of a world report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kubelets {
-    /// Nothing: the controllers read no Pods.
-    Unread,
+    /// Nothing: the controllers watch no Pods.
+    Unwatched,
     /// The ends of containers, late or never.
     Truthful,
-    /// That every silent holder is dead: a control, which must break S1.
+    /// That the container of every process that is cut off has ended: a control, which must break S1.
     Lying,
 }
 
@@ -129,10 +129,11 @@ impl Mode {
 }
 
 impl Setup {
-    /// A world with three processes for each Lease. The controllers read Pods in every second world that has
+    /// A world with three processes for each Lease. The controllers watch Pods in every second world that has
     /// controllers.
     pub fn new(seed: u64, mode: Mode, lasts: Duration) -> Self {
-        let kubelets = if mode == Mode::Coordinated && seed % 2 == 1 { Kubelets::Truthful } else { Kubelets::Unread };
+        let kubelets =
+            if mode == Mode::Coordinated && seed % 2 == 1 { Kubelets::Truthful } else { Kubelets::Unwatched };
         Self {
             seed,
             lasts,

@@ -257,7 +257,6 @@ fn the_words_of_verdicts_writes_and_timers_are_these() {
     let timers = [
         Timer::Expiry,
         Timer::EarlyPings,
-        Timer::Evidence,
         Timer::PingWindow,
         Timer::ElectionWindow,
         Timer::Settling,

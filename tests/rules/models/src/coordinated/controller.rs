@@ -58,7 +58,7 @@ enum RequestState {
 pub(super) struct Controller {
     election: Election,
     seat: ControllerSeat,
-    reads_pods: bool,
+    watches_pods: bool,
     clock: Clock,
     /// Whether this controller decides. A standby only observes.
     leads: bool,
@@ -76,9 +76,9 @@ pub(super) struct Controller {
 }
 
 /// The configuration of an election in these models.
-pub(super) fn config(reads_pods: bool) -> Config {
+pub(super) fn config(watches_pods: bool) -> Config {
     Config {
-        evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },
+        evidence: EvidenceConfig { pods: watches_pods, nodes: false },
         settling: Duration::ZERO,
         damping_min: Duration::from_secs(10),
         damping_max: Duration::from_secs(10),
@@ -92,12 +92,12 @@ pub(super) fn config(reads_pods: bool) -> Config {
 
 impl Controller {
     /// A new process, which has listed everything.
-    pub(super) fn start(seat: &ControllerSeat, reads_pods: bool, ticks: i64, store: &Store) -> Self {
+    pub(super) fn start(seat: &ControllerSeat, watches_pods: bool, ticks: i64, store: &Store) -> Self {
         let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros: super::TICK_MICROS };
         let mut controller = Self {
-            election: Election::new(config(reads_pods), "default", LEASE),
+            election: Election::new(config(watches_pods), "default", LEASE),
             seat: seat.clone(),
-            reads_pods,
+            watches_pods,
             clock,
             leads: false,
             deadline: None,
@@ -236,16 +236,10 @@ impl Controller {
             Action::PatchStatus { candidate, uid, status } => {
                 Request::patch_status(candidate, &*uid, status, [WireTime::default(); 3])
             }
-            Action::ReadPod { .. } | Action::ReadNode { .. } | Action::Event(_) => return None,
+            Action::Event(_) => return None,
         };
         let is_write = matches!(request, Request::WriteLease { .. });
         Some(Sent { request, is_unconditional: is_write && self.seat.rule == ControllerRule::WritesUnconditionally })
-    }
-
-    /// The replica whose Pod the request at `index` reads.
-    pub(super) fn read_pod(&self, index: usize) -> Option<usize> {
-        let Action::ReadPod { pod } = &self.requests[index].0 else { return None };
-        Some(super::index_of(pod))
     }
 
     /// Whether evidence has freed the Lease.
@@ -279,11 +273,8 @@ impl Controller {
     pub(super) fn hash_into(&self, name: &str, hasher: &mut CanonicalHasher, ticks: i64) {
         // With a tick of 1, the hasher keeps planned moments that have passed, too.
         let hasher = hasher.of(name, self.now(ticks).moment.as_micros(), 1);
-        hasher.spell_without(&config(self.reads_pods), &self.election);
+        hasher.spell_without(&config(self.watches_pods), &self.election);
         (self.leads, self.deadline, &self.requests, self.sent_at).hash(hasher);
-        // The hasher would replace the seconds of a duration by their rank. For this one the value matters.
-        let interval = self.election.renewal_interval().map_or(0, |interval| interval.as_micros());
-        i64::try_from(interval).unwrap_or(i64::MAX).hash(hasher);
         (self.lease_shown, &self.candidates_shown, &self.ledger, self.is_asleep, self.is_silenced).hash(hasher);
     }
 
@@ -322,7 +313,7 @@ impl Controller {
 
     /// Forgets everything, and lists the candidates again.
     fn forget(&mut self) {
-        self.election = Election::new(config(self.reads_pods), "default", LEASE);
+        self.election = Election::new(config(self.watches_pods), "default", LEASE);
         self.candidates_shown.fill(Shown::Nothing);
     }
 }
@@ -330,7 +321,6 @@ impl Controller {
 fn target_of(action: &Action) -> Target {
     match action {
         Action::PatchStatus { candidate, .. } => Target::Status(candidate.clone()),
-        Action::ReadPod { .. } | Action::ReadNode { .. } => Target::Evidence,
         action => candidate_of(action).cloned().map_or(Target::Lease, Target::Candidate),
     }
 }
@@ -339,7 +329,7 @@ fn candidate_of(action: &Action) -> Option<&CandidateKey> {
     match action {
         Action::Send { request, .. } => request.candidate(),
         Action::PatchStatus { candidate, .. } => Some(candidate),
-        Action::ReadPod { .. } | Action::ReadNode { .. } | Action::Event(_) => None,
+        Action::Event(_) => None,
     }
 }
 

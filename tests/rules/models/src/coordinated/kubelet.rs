@@ -1,8 +1,10 @@
 //! The kubelet: the Pods of the replicas, and the ends of their containers that the API server shows.
 //!
-//! The kubelet reports an end at any time after it happened, or never. The API server shows only the last end.
+//! The kubelet reports an end at any time after it happened, or never. The API server shows only the last end. The
+//! watches of Pods show it at once, since a late report has the same effect as a late watch.
 
-use hustings_core::model::{ContainerEnd, PodRecord, WireTime};
+use hustings_core::election::Observation;
+use hustings_core::model::{ContainerEnd, ContainerRecord, PodRecord, WireTime};
 
 use super::{IDENTITIES, TICK_MICROS};
 use crate::process::Clock;
@@ -43,19 +45,13 @@ impl Kubelet {
         ends.reported = ends.unreported.take().or(ends.reported);
     }
 
-    /// The Pod of a replica.
-    pub(super) fn pod(&self, who: usize) -> PodRecord {
-        let end = |finished_at| ContainerEnd {
-            container: CONTAINER.to_owned(),
-            finished_at: Some(finished_at),
-            reason: "Error".to_owned(),
+    /// What a watch of Pods shows: the Pod of each replica whose container has ended.
+    pub(super) fn ends(&self) -> impl Iterator<Item = Observation> {
+        let pod = |(ends, uid): (&Ends, &&str)| {
+            let containers = [ContainerRecord::ended(CONTAINER, [ContainerEnd::at(ends.reported?, "Error")])].into();
+            let record = PodRecord { name: (*uid).into(), uid: (*uid).into(), containers, ..PodRecord::default() };
+            Some(Observation::Pod { record: record.into() })
         };
-        PodRecord {
-            uid: IDENTITIES[who].to_owned(),
-            config_hash: None,
-            node: None,
-            shares_processes: false,
-            ends: self.0[who].reported.map(end).into_iter().collect(),
-        }
+        self.0.iter().zip(&IDENTITIES).filter_map(pod)
     }
 }

@@ -12,9 +12,9 @@ pub struct Scenario {
     pub controllers: Vec<ControllerSeat>,
     /// All electors have the same version, so only their names determine their ranks.
     pub are_equal: bool,
-    /// The controllers read the Pods of silent holders, and the kubelet may report the end of a container at any time,
+    /// The controllers watch Pods, and the kubelet may report the end of a container at any time,
     /// or never.
-    pub reads_pods: bool,
+    pub watches_pods: bool,
     /// What may go wrong.
     pub faults: Faults,
     /// Healthy watches show everything at once, and all requests of a controller are executed and answered at once.
@@ -85,7 +85,7 @@ impl Scenario {
             seats: super::IDENTITIES[..electors].iter().map(seat).collect(),
             controllers: vec![controller; controllers],
             are_equal: false,
-            reads_pods: false,
+            watches_pods: false,
             faults,
             is_prompt: true,
             vacant_at_most_ticks: Some(10),
@@ -97,7 +97,7 @@ impl Scenario {
     /// The same scenario with evidence.
     #[must_use]
     pub fn with_evidence(self) -> Self {
-        Self { reads_pods: true, ..self }
+        Self { watches_pods: true, ..self }
     }
 
     /// All controllers follow this rule.

@@ -295,17 +295,27 @@ impl Cluster {
                 self.lead(1, true);
             }
             Step::StandDown => self.lead(0, false),
-            Step::Report(who) => self.kubelet.report(who),
+            Step::Report(who) => self.report(who),
             Step::Lie(who) => {
                 self.left.lies -= 1;
                 self.kubelet.end(who, self.ticks);
-                self.kubelet.report(who);
+                self.report(who);
             }
         }
         // Something was wrong, so the bound on the time without a leader starts again.
         self.vacant = 0;
         let store = &self.store;
         self.strays.retain(|stray| store.may_land(stray));
+    }
+
+    /// The kubelet reports an end, and the controllers that are awake observe it.
+    fn report(&mut self, who: usize) {
+        self.kubelet.report(who);
+        for who in 0..self.controllers.len() {
+            if !self.controllers[who].is_asleep {
+                self.inform(who, Vec::new());
+            }
+        }
     }
 
     fn is_asleep(&mut self, who: Who) -> &mut bool {

@@ -30,6 +30,7 @@ impl Controller {
             ui: None,
             own_lease: Some(own_lease),
             native: NativeMode::Off,
+            evidence_pod_selector: None,
             election: election::Config { evidence, ..election::Config::default() },
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };

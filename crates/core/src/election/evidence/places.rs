@@ -1,0 +1,205 @@
+//! Which Pod and which Node belong to each candidate, and what they prove about the holder.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Doubt, has_terminated, is_pod_of, place};
+use crate::election::Election;
+use crate::election::member::Member;
+use crate::model::{CandidateKey, Evidence, LeaseRecord, Moment, NodeRecord, Observed, PodRecord};
+
+/// Where the process of a candidate runs, as far as the watches have shown it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::election) struct Place {
+    pod: Option<Arc<PodRecord>>,
+    /// Whether the Pod's Node is off.
+    is_node_off: bool,
+}
+
+impl Member {
+    /// Whether this is the candidate's Pod. A static pod owns no candidate, which usually has the name of its mirror.
+    fn runs_in(&self, pod: &PodRecord) -> bool {
+        match &self.record.pod {
+            Some(owner) => *owner.uid == *pod.uid,
+            None => *self.record.name == *pod.name,
+        }
+    }
+
+    fn runs_on(&self, node: &str) -> bool {
+        self.place.pod.as_ref().is_some_and(|pod| pod.node.as_deref() == Some(node))
+    }
+}
+
+impl Election {
+    /// Whether the Pod of a candidate runs on this Node.
+    pub fn concerns_node(&self, node: &str) -> bool {
+        self.members.values().any(|member| member.runs_on(node))
+    }
+
+    /// Records a version of a Pod, which may be its last one.
+    pub(in crate::election) fn observe_pod(&mut self, pod: &Arc<PodRecord>) {
+        for member in self.members.values_mut().filter(|member| member.runs_in(pod)) {
+            if member.place.pod.as_ref().is_none_or(|known| known.uid != pod.uid) {
+                member.place = Place::default();
+            }
+            member.place.pod = Some(Arc::clone(pod));
+        }
+    }
+
+    /// Records a version of a Node.
+    pub(in crate::election) fn observe_node(&mut self, node: &NodeRecord) {
+        for member in self.members.values_mut().filter(|member| member.runs_on(&node.name)) {
+            member.place.is_node_off = node.is_off();
+        }
+    }
+
+    /// What proved the last holder dead, and how long after the last change of the Lease. `None` if nothing did.
+    pub const fn evidence(&self) -> Option<(Evidence, Duration)> {
+        self.holder_evidence.proof
+    }
+
+    /// Why the Pod of the holder proves nothing.
+    pub const fn doubt(&self) -> Option<Doubt> {
+        self.holder_evidence.doubt
+    }
+
+    /// Checks what the evidence proves about the present holder.
+    pub(in crate::election) fn judge_evidence(&mut self, now: Moment) {
+        if !self.config.evidence.pods || self.holder_evidence.proof.is_some() {
+            return;
+        }
+        let Some((observed, member)) = self.placed_holder() else { return };
+        let (evidence, changed_at) = (self.evidence_about(observed.record(), member), observed.changed_at());
+        let counted = evidence.and_then(|evidence| {
+            let is_free = self.lease.view.observe_death(now);
+            if is_free { Ok((evidence, now.since(changed_at))) } else { Err(Doubt::EarlierHolder) }
+        });
+        self.holder_evidence.doubt = counted.err();
+        self.holder_evidence.proof = counted.ok();
+    }
+
+    /// The Lease and the candidate of a holder whose session names a place.
+    fn placed_holder(&self) -> Option<(&Observed, &Member)> {
+        let observed = self.lease.view.present()?;
+        let record = observed.record();
+        place(record)?;
+        let member = self.members.get(&CandidateKey::hustings(record.holder.as_deref()?))?;
+        Some((observed, member))
+    }
+
+    fn evidence_about(&self, record: &LeaseRecord, member: &Member) -> Result<Evidence, Doubt> {
+        let pod = member.place.pod.as_deref().ok_or(Doubt::PodUnknown)?;
+        is_pod_of(record, &member.record, pod)?;
+        if self.config.evidence.nodes && member.place.is_node_off {
+            return Ok(Evidence::NodeOutOfService);
+        }
+        has_terminated(record, pod)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::{Config, EvidenceConfig, Observation, Source};
+    use crate::model::{CandidateRecord, ContainerEnd, ContainerRecord, Now, Pod, SessionMark, WireTime};
+
+    fn at(seconds: i64) -> Now {
+        let micros = seconds * 1_000_000;
+        Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
+    }
+
+    /// An election whose holder's term began at 0 s, and whose holder renewed at these times.
+    fn renewed(evidence: EvidenceConfig, renewals: &[i64]) -> Election {
+        let mut election = Election::new(Config { evidence, ..Config::default() }, "n", "l");
+        let candidate = CandidateRecord {
+            name: "a".to_owned(),
+            lease_name: "l".to_owned(),
+            binary_version: "1.0".to_owned(),
+            emulation_version: Some("1.0".to_owned()),
+            session: Some("u.c.n.1".to_owned()),
+            pod: Some(Pod { name: "a".to_owned(), uid: "u".to_owned() }),
+            ..CandidateRecord::default()
+        };
+        election.observe(at(0), Observation::Candidate { record: candidate, source: Source::Watch });
+        for seconds in [&[0], renewals].concat() {
+            observe_renewal(&mut election, seconds);
+        }
+        election
+    }
+
+    fn observe_renewal(election: &mut Election, seconds: i64) {
+        let record = LeaseRecord {
+            resource_version: 5 + u64::try_from(seconds).unwrap(),
+            holder: Some("a".to_owned()),
+            session: SessionMark::read(Some("u.c.n.1/1/15")),
+            acquire_time: Some(at(0).wall),
+            renew_time: Some(at(seconds).wall),
+            duration_seconds: 15,
+            ..LeaseRecord::as_created()
+        };
+        election.observe(at(seconds), Observation::Lease { record, source: Source::Watch });
+    }
+
+    fn ended(seconds: i64) -> Observation {
+        let containers = [ContainerRecord::ended("c", [ContainerEnd::at(at(seconds).wall, "Error")])].into();
+        Observation::Pod { record: PodRecord { uid: "u".into(), containers, ..PodRecord::default() }.into() }
+    }
+
+    #[test]
+    fn no_evidence_counts_unless_it_is_switched_on() {
+        let evidence = EvidenceConfig::default();
+        assert_eq!((evidence.pods, evidence.nodes), (false, false));
+        let mut election = renewed(evidence, &[2]);
+        election.observe(at(4), ended(3));
+        assert_eq!((election.evidence(), election.doubt()), (None, None));
+    }
+
+    #[test]
+    fn the_node_of_a_former_pod_proves_nothing_about_the_next_one() {
+        let mut election = renewed(EvidenceConfig { pods: true, nodes: true }, &[2]);
+        let pod = |uid: &str, node: &str| {
+            let record = PodRecord { uid: uid.into(), node: Some(node.into()), ..PodRecord::default() };
+            Observation::Pod { record: record.into() }
+        };
+        election.observe(at(3), pod("former", "m"));
+        assert!(!election.concerns_node("m"), "that Pod is not the candidate's");
+        election.observe(at(3), pod("u", "n"));
+        let off = |node: &str| NodeRecord { name: node.to_owned(), is_out_of_service: true, is_ready: false };
+        election.observe(at(3), Observation::Node { record: off("m") });
+        assert_eq!(election.evidence(), None);
+        election.observe(at(3), Observation::Node { record: off("n") });
+        assert_eq!(election.evidence().map(|(evidence, _)| evidence), Some(Evidence::NodeOutOfService));
+        let record = election.candidates().next().unwrap().clone();
+        let owner = Some(Pod { name: "a".to_owned(), uid: "v".to_owned() });
+        let moved = CandidateRecord { resource_version: 7, pod: owner, ..record };
+        election.observe(at(4), Observation::Candidate { record: moved, source: Source::Watch });
+        election.observe(at(4), pod("v", "o"));
+        let place = &election.members.values().next().unwrap().place;
+        assert!(!place.is_node_off && election.concerns_node("o"));
+    }
+
+    #[test]
+    fn the_first_proof_counts_until_the_holder_renews_whatever_the_watches_show_first() {
+        let mut election = renewed(EvidenceConfig { pods: true, ..EvidenceConfig::default() }, &[2]);
+        assert_eq!(election.doubt(), Some(Doubt::PodUnknown));
+        for seconds in [4, 8] {
+            election.observe(at(seconds), ended(3));
+            let proof = Some((Evidence::ContainerTerminated, Duration::from_secs(2)));
+            assert_eq!(election.evidence(), proof, "at {seconds} s");
+        }
+        let asked = LeaseRecord {
+            resource_version: 8,
+            preferred_holder: Some("b".to_owned()),
+            ..election.lease().unwrap().record().clone()
+        };
+        election.observe(at(8), Observation::Lease { record: asked, source: Source::Watch });
+        assert!(election.evidence().is_some(), "a request to hand over is no renewal");
+        // The watch of Leases was behind: the holder renewed before its container ended.
+        observe_renewal(&mut election, 3);
+        assert!(election.lease().unwrap().record().resource_version == 8, "an older version does not count");
+        observe_renewal(&mut election, 9);
+        assert_eq!((election.evidence(), election.doubt()), (None, Some(Doubt::RenewedAfterEnd)));
+        election.observe(at(10), ended(9));
+        assert!(election.evidence().is_some());
+    }
+}

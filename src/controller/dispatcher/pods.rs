@@ -1,0 +1,269 @@
+//! The Pods that may prove holders dead: the newest version of each, and which candidates run in them.
+//!
+//! A Pod may change before the watches show the candidate that runs in it, or its Lease. So the dispatcher keeps every
+//! Pod that exists in the watched namespaces. It keeps the last version of a deleted one for a while, if that shows the
+//! end of a container. A Pod that a new list lacks proves nothing, and is dropped.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_core::election::Observation;
+use hustings_core::model::{CandidateKey, CandidateRecord, NodeRecord, PodRecord};
+use tokio::time::Instant;
+
+use super::Dispatcher;
+use crate::controller::key::{LeaseKey, MemberKey, ObjectKey};
+use crate::controller::watched::Scope;
+
+/// For how long to keep the last version of a deleted Pod. A watch that does not answer ends within a minute.
+const REMOVED_FOR: Duration = Duration::from_mins(2);
+
+/// The most deleted Pods that are kept.
+const MOST_REMOVED: usize = 1024;
+
+/// The number of shared texts after which the unused ones are dropped for the first time.
+const FEW_TEXTS: usize = 1024;
+
+/// Pods, and the Nodes that are off.
+pub(super) struct Pods {
+    scopes: HashMap<Scope, ScopePods>,
+    /// The last versions of deleted Pods with their namespaces, oldest first.
+    removed: VecDeque<(Instant, Arc<str>, Arc<PodRecord>)>,
+    texts: SharedTexts,
+    /// The name of the Pod in which each candidate runs.
+    homes: HashMap<MemberKey, Arc<str>>,
+    /// The candidates that run in each Pod.
+    residents: HashMap<ObjectKey, BTreeSet<CandidateKey>>,
+    nodes_off: BTreeSet<String>,
+}
+
+/// The Pods of one watch.
+#[derive(Default)]
+struct ScopePods {
+    known: PodsByNamespace,
+    /// The list in progress.
+    listing: Option<PodsByNamespace>,
+}
+
+type PodsByNamespace = HashMap<Arc<str>, HashSet<PodByName>>;
+
+/// A Pod, which its name identifies in its namespace. A set of these takes less memory than a map.
+struct PodByName(Arc<PodRecord>);
+
+/// Texts that many Pods have in common.
+struct SharedTexts {
+    texts: HashSet<Arc<str>>,
+    /// The number of texts after which the unused ones are dropped.
+    sweep_at: usize,
+}
+
+impl Pods {
+    /// No Pods of these scopes are known.
+    pub(super) fn new(scopes: &[Scope]) -> Self {
+        Self {
+            scopes: scopes.iter().map(|scope| (scope.clone(), ScopePods::default())).collect(),
+            removed: VecDeque::new(),
+            texts: SharedTexts { texts: HashSet::new(), sweep_at: FEW_TEXTS },
+            homes: HashMap::new(),
+            residents: HashMap::new(),
+            nodes_off: BTreeSet::new(),
+        }
+    }
+
+    /// The number of Pods.
+    pub(super) fn len(&self) -> usize {
+        self.scopes.values().flat_map(|scope| scope.known.values()).map(HashSet::len).sum()
+    }
+
+    /// Keeps a version of a Pod.
+    pub(super) fn put(&mut self, namespace: &Arc<str>, mut pod: PodRecord) -> Arc<PodRecord> {
+        self.texts.share(&mut pod);
+        match self.scope(namespace) {
+            Some(scope) => scope.put(namespace, pod),
+            None => Arc::new(pod),
+        }
+    }
+
+    /// A Pod was deleted.
+    fn remove(&mut self, namespace: &Arc<str>, pod: PodRecord) -> Arc<PodRecord> {
+        if let Some(pods) = self.scope(namespace).and_then(|scope| scope.known.get_mut(namespace)) {
+            pods.remove(&*pod.name);
+        }
+        let pod = Arc::new(pod);
+        if pod.containers.iter().any(|container| !container.ends.is_empty()) {
+            self.removed.push_back((Instant::now(), Arc::clone(namespace), Arc::clone(&pod)));
+            self.expire();
+        }
+        pod
+    }
+
+    /// Drops the oldest deleted Pods.
+    pub(super) fn expire(&mut self) {
+        let too_many = self.removed.len().saturating_sub(MOST_REMOVED);
+        self.removed.drain(..too_many);
+        while self.removed.pop_front_if(|(at, ..)| at.elapsed() >= REMOVED_FOR).is_some() {}
+    }
+
+    /// Records in which Pod a candidate runs. Returns that Pod if it is known.
+    fn settle(&mut self, member: &MemberKey, record: &CandidateRecord) -> Option<Arc<PodRecord>> {
+        let (namespace, name) = (&member.namespace, record.pod_name());
+        if self.homes.get(member).is_none_or(|home| **home != *name) {
+            self.leave(member);
+            let name: Arc<str> = name.into();
+            self.homes.insert(member.clone(), Arc::clone(&name));
+            let pod = ObjectKey { namespace: Arc::clone(namespace), name };
+            self.residents.entry(pod).or_default().insert(member.candidate.clone());
+        }
+        let is_own = |pod: &PodRecord| record.pod.as_ref().is_none_or(|owner| *owner.uid == *pod.uid);
+        let known = self.scope(namespace).and_then(|scope| scope.get(namespace, name)).filter(|pod| is_own(pod));
+        let removed =
+            self.removed.iter().rev().find(|(_, home, pod)| home == namespace && *pod.name == *name && is_own(pod));
+        known.or_else(|| Some(Arc::clone(&removed?.2)))
+    }
+
+    /// Forgets in which Pod a candidate runs.
+    pub(super) fn leave(&mut self, member: &MemberKey) {
+        let Some(name) = self.homes.remove(member) else { return };
+        let pod = ObjectKey { namespace: Arc::clone(&member.namespace), name };
+        if let Some(residents) = self.residents.get_mut(&pod) {
+            residents.remove(&member.candidate);
+            if residents.is_empty() {
+                self.residents.remove(&pod);
+            }
+        }
+    }
+
+    /// The candidates that run in a Pod.
+    fn residents(&self, namespace: &Arc<str>, name: &str) -> Vec<MemberKey> {
+        let pod = ObjectKey { namespace: Arc::clone(namespace), name: name.into() };
+        let member =
+            |candidate: &CandidateKey| MemberKey { namespace: Arc::clone(namespace), candidate: candidate.clone() };
+        self.residents.get(&pod).into_iter().flatten().map(member).collect()
+    }
+
+    /// Records whether a Node is off. Returns whether that is new.
+    fn note_node(&mut self, node: &NodeRecord) -> bool {
+        if node.is_off() { self.nodes_off.insert(node.name.clone()) } else { self.nodes_off.remove(&node.name) }
+    }
+
+    fn scope(&mut self, namespace: &str) -> Option<&mut ScopePods> {
+        self.scopes.iter_mut().find(|(scope, _)| scope.contains(namespace)).map(|(_, pods)| pods)
+    }
+}
+
+impl ScopePods {
+    fn get(&self, namespace: &str, name: &str) -> Option<Arc<PodRecord>> {
+        let mut lists = self.listing.iter().chain([&self.known]);
+        let pod = lists.find_map(|pods| pods.get(namespace)?.get(name))?;
+        Some(Arc::clone(&pod.0))
+    }
+
+    fn put(&mut self, namespace: &Arc<str>, pod: PodRecord) -> Arc<PodRecord> {
+        // A list repeats most Pods.
+        let same = self.get(namespace, &pod.name).filter(|known| **known == pod);
+        let pod = same.unwrap_or_else(|| Arc::new(pod));
+        let pods = self.listing.as_mut().unwrap_or(&mut self.known);
+        pods.entry(Arc::clone(namespace)).or_default().replace(PodByName(Arc::clone(&pod)));
+        pod
+    }
+}
+
+impl SharedTexts {
+    /// Lets a Pod share the names of its node and of its containers with other Pods.
+    fn share(&mut self, pod: &mut PodRecord) {
+        let containers = pod.containers.iter_mut().map(|container| &mut container.name);
+        for text in pod.node.iter_mut().chain(containers) {
+            if let Some(known) = self.texts.get(&**text) {
+                *text = Arc::clone(known);
+            } else {
+                self.texts.insert(Arc::clone(text));
+            }
+        }
+        if self.texts.len() >= self.sweep_at {
+            self.texts.retain(|text| Arc::strong_count(text) > 1);
+            self.sweep_at = self.texts.len().saturating_mul(2).max(FEW_TEXTS);
+        }
+    }
+}
+
+impl Borrow<str> for PodByName {
+    fn borrow(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl Hash for PodByName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl PartialEq for PodByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for PodByName {}
+
+impl Dispatcher {
+    /// A list of Pods begins.
+    pub(super) fn begin_pods(&mut self, scope: &Scope) {
+        if let Some(pods) = self.pods.as_mut().and_then(|pods| pods.scopes.get_mut(scope)) {
+            pods.listing = Some(PodsByNamespace::new());
+        }
+    }
+
+    /// A list of Pods is complete.
+    pub(super) fn finish_pods(&mut self, scope: &Scope) {
+        if let Some(pods) = self.pods.as_mut().and_then(|pods| pods.scopes.get_mut(scope)) {
+            pods.known = pods.listing.take().unwrap_or_default();
+        }
+    }
+
+    /// Observes a version of a Pod, which may be its last one.
+    pub(super) fn observe_pod(&mut self, namespace: &Arc<str>, pod: PodRecord, is_last: bool) {
+        let Some(pods) = &mut self.pods else { return };
+        let pod = if is_last { pods.remove(namespace, pod) } else { pods.put(namespace, pod) };
+        let residents = pods.residents(namespace, &pod.name);
+        let leases: BTreeSet<_> = residents.iter().filter_map(|member| self.stands_for.get(member)).cloned().collect();
+        for lease in leases {
+            self.show_pod(&lease, &pod);
+        }
+    }
+
+    /// Observes a version of a Node.
+    pub(super) fn observe_node(&mut self, node: &NodeRecord) {
+        if !self.pods.as_mut().is_some_and(|pods| pods.note_node(node)) {
+            return;
+        }
+        let concerned = self.elections.iter().filter(|(_, election)| election.concerns_node(&node.name));
+        for key in concerned.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.observe(&key, Observation::Node { record: node.clone() });
+            self.schedule(&key, Duration::ZERO);
+        }
+    }
+
+    /// Records in which Pod a candidate runs. Returns that Pod if it is known.
+    pub(super) fn settle(&mut self, member: &MemberKey, record: &CandidateRecord) -> Option<Arc<PodRecord>> {
+        self.pods.as_mut()?.settle(member, record)
+    }
+
+    /// Lets an election observe the Pod of a candidate, and whether its Node is off.
+    pub(super) fn show_pod(&mut self, lease: &LeaseKey, pod: &Arc<PodRecord>) {
+        let is_off = |node: &&str| self.pods.as_ref().is_some_and(|pods| pods.nodes_off.contains(*node));
+        let off = pod.node.as_deref().filter(is_off).map(str::to_owned);
+        self.observe(lease, Observation::Pod { record: Arc::clone(pod) });
+        if let Some(name) = off {
+            let record = NodeRecord { name, is_out_of_service: true, is_ready: false };
+            self.observe(lease, Observation::Node { record });
+        }
+        self.schedule(lease, Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests;
