@@ -5,6 +5,7 @@ pub mod check;
 pub mod completion;
 pub mod explain;
 pub mod history;
+mod pods;
 pub mod rollout;
 pub mod status;
 pub mod survey;

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::model::{ContainerKind, PodRecord};
+
 /// How much of a text goes into a message, in characters.
 const LONGEST_EXCERPT: usize = 64;
 
@@ -22,22 +24,6 @@ pub struct AssistOptions {
     /// The name of the Pod before `-` and the host name of the holder, as static pods have it. The host name is then
     /// that of a node.
     pub pod_prefix: Option<String>,
-}
-
-/// One version of a Pod: what shows which container holds a Lease.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PodLayout {
-    /// `metadata.name`.
-    pub name: String,
-    /// Whether the Pod uses the network of its host.
-    pub uses_host_network: bool,
-    /// Whether the containers share a process namespace with one another or with the node. The processes of a container
-    /// may then outlive it.
-    pub shares_processes: bool,
-    /// The regular containers.
-    pub containers: Vec<String>,
-    /// The restartable init containers and the ephemeral ones, which run beside the regular ones.
-    pub others: Vec<String>,
 }
 
 /// Whether the end of one container proves the holder dead.
@@ -122,29 +108,31 @@ impl AssistOptions {
 
     /// Identifies the container of a holder with this identity. `pod` is the Pod of the name that
     /// [`pod_name`](Self::pod_name) returns, if it exists.
-    pub fn identify(&self, identity: &str, pod: Option<&PodLayout>) -> Identification {
+    pub fn identify(&self, identity: &str, pod: Option<&PodRecord>) -> Identification {
         let Some(pod) = pod else {
             return Identification::Unidentified(Unidentified::NoPod(self.pod_name(identity)));
         };
-        let name = pod.name.clone();
-        if pod.uses_host_network && self.pod_prefix.is_none() {
+        let name = pod.name.to_string();
+        if pod.host_network && self.pod_prefix.is_none() {
             return Identification::Unidentified(Unidentified::HostNetwork(name));
         }
-        if pod.shares_processes {
+        if pod.shares_processes() {
             return Identification::Unidentified(Unidentified::SharedProcesses(name));
         }
-        let all = || pod.containers.iter().chain(&pod.others);
-        match (&self.container, &pod.containers[..], &pod.others[..]) {
-            (Some(container), ..) if all().any(|one| one == container) => {
+        let names = || pod.containers.iter().map(|container| container.name.to_string());
+        match (&self.container, &*pod.containers) {
+            (Some(container), _) if names().any(|name| name == *container) => {
                 Identification::Identified { pod: name, container: container.clone() }
             }
-            (Some(container), ..) => Identification::Unidentified(Unidentified::NoContainer {
+            (Some(container), _) => Identification::Unidentified(Unidentified::NoContainer {
                 pod: name,
                 container: container.clone(),
-                existing: all().cloned().collect(),
+                existing: names().collect(),
             }),
-            (None, [only], []) => Identification::Identified { pod: name, container: only.clone() },
-            (None, ..) => Identification::Ambiguous(all().cloned().collect()),
+            (None, [only]) if only.kind == ContainerKind::Regular => {
+                Identification::Identified { pod: name, container: only.name.to_string() }
+            }
+            (None, _) => Identification::Ambiguous(names().collect()),
         }
     }
 }
@@ -205,6 +193,7 @@ impl fmt::Display for Unidentified {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ContainerRecord;
 
     fn options(text: &str) -> AssistOptions {
         AssistOptions::read(text).unwrap()
@@ -260,15 +249,20 @@ mod tests {
 
     #[test]
     fn a_holder_is_identified_if_one_container_is_certain_to_be_its_own() {
-        let pod = |containers: &[&str], others: &[&str]| PodLayout {
-            name: "web-0".to_owned(),
-            containers: containers.iter().map(ToString::to_string).collect(),
-            others: others.iter().map(ToString::to_string).collect(),
-            ..PodLayout::default()
+        let container =
+            |name: &&str, kind| ContainerRecord { name: (*name).into(), kind, ..ContainerRecord::default() };
+        let pod = |regular: &[&str], others: &[&str]| PodRecord {
+            name: "web-0".into(),
+            containers: regular
+                .iter()
+                .map(|name| container(name, ContainerKind::Regular))
+                .chain(others.iter().map(|name| container(name, ContainerKind::Ephemeral)))
+                .collect(),
+            ..PodRecord::default()
         };
         let one = pod(&["app"], &[]);
-        let on_host = PodLayout { uses_host_network: true, ..one.clone() };
-        let shared = PodLayout { shares_processes: true, ..one.clone() };
+        let on_host = PodRecord { host_network: true, ..one.clone() };
+        let shared = PodRecord { share_process_namespace: true, ..one.clone() };
         for (annotation, pod, expected) in [
             ("", Some(&one), "container app of Pod web-0 holds it"),
             ("container=app", Some(&one), "container app of Pod web-0 holds it"),

@@ -29,7 +29,7 @@ pub use candidate::{
 };
 pub use candidate_key::{CandidateKey, CandidateKind};
 pub use ending::{Cause, Ending, Evidence, Unheld};
-pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
+pub use expiry::{GIVEN_UP_SECONDS, LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
 pub use history::{History, PastTerm, RunningTerm};
 pub use hold::Hold;
 pub(crate) use lease::GRANT_DURATION_SECONDS;

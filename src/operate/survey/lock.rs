@@ -10,6 +10,7 @@ use hustings_core::model::{UNDECLARED_DURATION_SECONDS, WireTime};
 use kube::ResourceExt as _;
 use serde::{Serialize, Serializer};
 
+use super::pods::SurveyedPod;
 use super::read::{Inventory, LeaseName, name};
 use crate::operate::history::length;
 
@@ -197,29 +198,29 @@ fn identify(lock: &mut Lock, lease: &ReadLease, holder: &str, inventory: &Invent
     };
     let identify = |options: &AssistOptions| {
         let pod = pods.get(&options.pod_name(holder));
-        (options.identify(holder, pod.map(|pod| &pod.layout)), pod)
+        (options.identify(holder, pod.map(|pod| &pod.record)), pod)
     };
     let (mut found, mut pod) = identify(&lock.options);
     let mut why = None;
     if lock.options.pod_prefix.is_none() && matches!(found, Identification::Unidentified(Unidentified::NoPod(_))) {
         let host = host_name(holder);
         let suffix = format!("-{host}");
-        let statics = pods.values().filter(|pod| pod.is_static && pod.node == host);
-        let prefixes: Vec<_> = statics.filter_map(|pod| pod.layout.name.strip_suffix(&suffix)).collect();
+        let statics = pods.values().filter(|pod| pod.is_static && is_on(pod, host));
+        let prefixes: Vec<_> = statics.filter_map(|pod| pod.record.name.strip_suffix(&suffix)).collect();
         if prefixes.contains(&lock.lease.as_str()) {
             lock.options.pod_prefix = Some(lock.lease.clone());
             (found, pod) = identify(&lock.options);
         } else if !prefixes.is_empty() {
             let prefixes = prefixes.join(", ");
             why = Some(format!("the holder names node {host}: if its Pod is static, pod-prefix is one of {prefixes}"));
-        } else if pods.values().any(|pod| pod.layout.uses_host_network && pod.node == host) {
+        } else if pods.values().any(|pod| pod.record.host_network && is_on(pod, host)) {
             why = Some(format!("the holder names node {host}, because its Pod uses the network of its host"));
         }
     }
     if let Some(component) = pod.and_then(|pod| pod.component.clone()) {
         lock.component = component;
     }
-    lock.pod = pod.map(|pod| pod.layout.name.clone());
+    lock.pod = pod.map(|pod| pod.record.name.to_string());
     let is_assisted = lease.annotations().contains_key(names::ASSIST);
     match &found {
         Identification::Identified { container, .. } => {
@@ -234,6 +235,10 @@ fn identify(lock: &mut Lock, lease: &ReadLease, holder: &str, inventory: &Invent
         }
         Identification::Unidentified(_) => lock.reason = Some(why.unwrap_or_else(|| found.to_string())),
     }
+}
+
+fn is_on(pod: &SurveyedPod, node: &str) -> bool {
+    pod.record.node.as_deref() == Some(node)
 }
 
 /// The container that most likely holds the Lease, judged by its name.

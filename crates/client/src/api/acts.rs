@@ -2,6 +2,7 @@
 //!
 //! The first 1024 bytes of a text that does not parse are kept, so that the controller can report it.
 
+use hustings_core::assist::AssistOptions;
 use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer, WireTime};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,6 +20,12 @@ pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
         hold_until: read(metadata, names::HOLD_UNTIL, time),
         transfer: annotation_text(metadata, names::TRANSFER).map(|text| Transfer::read(&cut(text))),
         pin: read(metadata, names::PIN, pin),
+        // Unlike other annotations, an empty one has a meaning.
+        assist: metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(names::ASSIST))
+            .map(|text| AssistOptions::read(text).map_or_else(|_| Annotation::Malformed(cut(text)), Annotation::Valid)),
         asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
     }
 }
@@ -99,6 +106,11 @@ mod tests {
         let until = lease_acts(&metadata(names::HOLD_UNTIL, "2027-01-01T00:59:59+01:00")).hold_until;
         assert_eq!(until, Some(Annotation::Valid(END)));
         assert_eq!(lease_acts(&metadata(names::TRANSFER, "any")).transfer, Some(Transfer::Any));
+        for text in ["", "container=app,pod-prefix=p"] {
+            let options = AssistOptions::read(text).unwrap();
+            assert_eq!(options.to_string(), text);
+            assert_eq!(lease_acts(&metadata(names::ASSIST, text)).assist, Some(Annotation::Valid(options)));
+        }
     }
 
     #[test]

@@ -111,6 +111,7 @@ pub fn lease_patch(write: &LeaseWrite) -> Value {
     set(&mut annotations, names::HOLD_UNTIL, &write.hold_until, |until| json!(until.to_string()));
     set(&mut annotations, names::TRANSFER, &write.transfer, |transfer| json!(transfer.as_str()));
     set(&mut annotations, names::PIN, &write.pin, |pin| json!(pin_text(pin)));
+    set(&mut annotations, names::ASSIST, &write.assist, |options| json!(options.to_string()));
     set(&mut annotations, names::ASKED_BY, &write.asked_by, |name| json!(name));
     set(&mut annotations, names::KEY, &write.key, |key| json!(key.to_string()));
     set(&mut annotations, names::LEAVING, &write.leaving, |()| json!(names::LEAVES));

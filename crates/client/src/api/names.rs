@@ -29,11 +29,10 @@ pub const HOLD_UNTIL: &str = "hustings.io/hold-until";
 pub const TRANSFER: &str = "hustings.io/transfer";
 /// Lease annotation: the candidate that ranks first until a time, as `NAME until TIME`.
 pub const PIN: &str = "hustings.io/pin";
+/// Lease annotation: the Lease is released once its holder, a component that knows nothing of Hustings, is proven dead.
+pub const ASSIST: &str = "hustings.io/assist";
 /// Candidate annotation: until when an administrator excludes it, and why, as `TIME: REASON`.
 pub const EXCLUDE: &str = "hustings.io/exclude";
-/// Lease annotation: a controller assists the holder, which knows nothing of Hustings. Its value says where the holder
-/// runs.
-pub const ASSIST: &str = "hustings.io/assist";
 /// Annotation of a Lease or a candidate: who asked for the newest act, according to its writer.
 pub const ASKED_BY: &str = "hustings.io/asked-by";
 /// Lease annotation: the holder's preference in direct mode.

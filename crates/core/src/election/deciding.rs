@@ -66,6 +66,7 @@ impl Election {
             (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, conditions, plan),
             _ => self.inquiry = None,
         }
+        self.assist(conditions, plan);
         self.end_acts(&verdict, conditions, plan);
         self.remove_mark(&verdict, plan);
         self.maintain_label(&verdict, plan);

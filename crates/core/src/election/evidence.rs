@@ -8,13 +8,15 @@
 //! nothing, because the process may still run: a Pod that a list lacks, a failed phase, a node that is not ready, and a
 //! deletion timestamp.
 
+mod assisted;
 mod places;
 
 use std::fmt;
 use std::time::Duration;
 
+pub(super) use self::assisted::Assistance;
 pub(super) use self::places::Place;
-use crate::model::{CandidateRecord, ContainerEnd, Evidence, LeaseRecord, PodRecord, SessionStamp};
+use crate::model::{CandidateRecord, ContainerEnd, Evidence, LeaseRecord, PodRecord, SessionStamp, WireTime};
 
 /// The reasons with which a kubelet or a container runtime reports an end that it has not observed.
 const UNOBSERVED_ENDS: [&str; 2] = ["ContainerStatusUnknown", "Unknown"];
@@ -22,7 +24,7 @@ const UNOBSERVED_ENDS: [&str; 2] = ["ContainerStatusUnknown", "Unknown"];
 /// By how much `renewTime` may be later than `finishedAt`, which the kubelet truncates to seconds.
 const TRUNCATION: Duration = Duration::from_secs(1);
 
-/// Why a Pod or a Node proves nothing.
+/// Why nothing proves the holder dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Doubt {
     /// The session names neither a pod nor a container.
@@ -41,6 +43,12 @@ pub enum Doubt {
     EndedBeforeTerm,
     /// The holder has renewed after the end.
     RenewedAfterEnd,
+    /// The instance that ended is a later one than the holder of an assisted Lease.
+    StartedAfterTerm,
+    /// No container of an assisted Lease's Pod can be the holder's: see [`AssistOptions`](crate::assist::AssistOptions).
+    Unidentified,
+    /// Several containers can be, and no option names one.
+    Ambiguous,
     /// The controller has not observed how the term began, nor a renewal. An earlier holder may rely on the Lease.
     EarlierHolder,
 }
@@ -89,17 +97,22 @@ fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Dou
 
 /// Checks whether this end of a container also ended the term. All times come from the clock of one node.
 fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt> {
-    let finished_at = end.finished_at.ok_or(Doubt::EndUnobserved)?;
-    if UNOBSERVED_ENDS.contains(&&*end.reason) {
-        return Err(Doubt::EndUnobserved);
-    }
+    let finished_at = observed_end(end)?;
     if record.acquire_time.is_none_or(|acquired| finished_at < acquired) {
         return Err(Doubt::EndedBeforeTerm);
     }
-    if record.renew_time.is_none_or(|renewed| renewed > finished_at.after(TRUNCATION)) {
-        return Err(Doubt::RenewedAfterEnd);
-    }
-    Ok(())
+    is_last_sign_of_life(record, finished_at)
+}
+
+/// The time of this end, if the kubelet has observed it.
+fn observed_end(end: &ContainerEnd) -> Result<WireTime, Doubt> {
+    end.finished_at.filter(|_| !UNOBSERVED_ENDS.contains(&&*end.reason)).ok_or(Doubt::EndUnobserved)
+}
+
+/// Checks that the holder has not renewed after this end.
+fn is_last_sign_of_life(record: &LeaseRecord, finished_at: WireTime) -> Result<(), Doubt> {
+    let is_later = |renewed: WireTime| renewed > finished_at.after(TRUNCATION);
+    if record.renew_time.is_none_or(is_later) { Err(Doubt::RenewedAfterEnd) } else { Ok(()) }
 }
 
 impl fmt::Display for Doubt {
@@ -113,6 +126,9 @@ impl fmt::Display for Doubt {
             Self::EndUnobserved => "the kubelet has not observed the end of the container",
             Self::EndedBeforeTerm => "the container ended before the term began",
             Self::RenewedAfterEnd => "the holder renewed after the container had ended",
+            Self::StartedAfterTerm => "the container that ended had started after the term began",
+            Self::Unidentified => "no container of the Pod can be the holder's",
+            Self::Ambiguous => "several containers of the Pod can be the holder's, and no option names one",
             Self::EarlierHolder => {
                 "the controller has not observed a renewal of this term, so an earlier holder may \
                  rely on the Lease"
@@ -124,7 +140,7 @@ impl fmt::Display for Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ContainerRecord, SessionMark, WireTime};
+    use crate::model::{ContainerRecord, SessionMark};
 
     #[test]
     fn a_session_without_a_pod_and_a_container_names_no_place() {

@@ -88,7 +88,7 @@ impl Write {
             Purpose::Hold => Self::Hold,
             Purpose::Enrol => Self::Enrol,
             Purpose::Act => Self::Act,
-            // Of these, a controller makes only grants.
+            // Of these, a controller makes only grants and releases, both of which change the holder.
             Purpose::Grant
             | Purpose::TakeUp
             | Purpose::Claim

@@ -71,7 +71,8 @@ impl Election {
             return Ending::Expired;
         }
         let recorded = self.lease.view.history().newest(record.transitions).map(|term| term.ending);
-        recorded.filter(|ending| matches!(ending, Ending::Released(_))).unwrap_or(Ending::Released(Cause::Unknown))
+        let is_release = |ending: &Ending| matches!(ending, Ending::Released(_) | Ending::ProvenDead(_));
+        recorded.filter(is_release).unwrap_or(Ending::Released(Cause::Unknown))
     }
 
     fn present_verdict(&self, observed: &Observed, conditions: &Conditions) -> LeaseVerdict {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{NoEffect, Write};
-use crate::model::{CandidateKey, Cause, Ending, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
+use crate::model::{CandidateKey, Cause, Ending, Evidence, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
 use crate::ranking::Criterion;
 
 /// Why a candidate does or does not lead.
@@ -85,6 +85,13 @@ pub enum Event {
         criterion: Option<Criterion>,
         /// Who asked for the newest act, according to its writer. The text names it only if that act decides.
         asked_by: Option<String>,
+    },
+    /// An assisted Lease was released, because its holder is proven dead.
+    Released {
+        /// The former holder.
+        holder: Arc<str>,
+        /// What proved it dead.
+        evidence: Evidence,
     },
     /// The holder is no longer asked to hand over, and stays.
     Withdrawn {

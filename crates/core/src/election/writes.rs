@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Choice, Config, Event};
 use crate::model::{
-    CandidateKey, CandidateKind, Cause, Ending, History, Hold, LeaseRecord, LeaseWrite, Now, Purpose, RunningTerm,
-    SessionMark, Set, Strategy, WireTime,
+    CandidateKey, CandidateKind, Cause, Ending, Evidence, GIVEN_UP_SECONDS, History, Hold, LeaseRecord, LeaseWrite,
+    Now, Purpose, RunningTerm, SessionMark, Set, Strategy, WireTime,
 };
 use crate::ranking::Criterion;
 
@@ -44,6 +44,30 @@ pub(super) fn grant(
         reason: Set::To(event.to_string()),
         history: Set::To(record.history_after(history, after, None).with_running(&granted)),
         ..LeaseWrite::new(Purpose::Grant, record)
+    };
+    (write, event)
+}
+
+/// Releases a Lease for its dead holder, a component that knows nothing of Hustings, in the form in which client-go
+/// releases. A replica that stands by acquires it with its next attempt. A session that an earlier holder has left would
+/// make this a late release.
+pub(super) fn release(
+    (record, history): (&LeaseRecord, &History),
+    holder: &str,
+    evidence: Evidence,
+    wall: WireTime,
+) -> (LeaseWrite, Event) {
+    let event = Event::Released { holder: holder.into(), evidence };
+    let now = wall.later_than(record.renew_time);
+    let write = LeaseWrite {
+        holder: Set::Remove,
+        duration_seconds: Set::To(GIVEN_UP_SECONDS),
+        acquire_time: Set::To(now),
+        renew_time: Set::To(now),
+        session: Set::remove_if(record.session != SessionMark::Absent),
+        reason: Set::To(event.to_string()),
+        history: Set::To(record.history_after(history, Ending::ProvenDead(evidence), None)),
+        ..LeaseWrite::new(Purpose::Release, record)
     };
     (write, event)
 }

@@ -1,14 +1,11 @@
 //! The writes of a Lease by an elector, field by field.
 
 use crate::model::{
-    Cause, Ending, GRANT_DURATION_SECONDS, History, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark,
-    SessionStamp, Set, WireTime,
+    Cause, Ending, GIVEN_UP_SECONDS, GRANT_DURATION_SECONDS, History, LeaseRecord, LeaseWrite, Purpose, RunningTerm,
+    SessionMark, SessionStamp, Set, WireTime,
 };
 
 use super::attempts::is_reclaimable;
-
-/// The duration of a Lease that was given up, in seconds.
-const GIVEN_UP_SECONDS: u32 = 1;
 
 /// The values that this elector puts into a write.
 pub(super) struct Author<'a> {

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::{CandidateKey, WireTime};
+use crate::assist::AssistOptions;
 
 /// What an annotation contains.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +27,9 @@ pub struct LeaseActs {
     pub transfer: Option<Transfer>,
     /// Annotation `hustings.io/pin`: the candidate that ranks first.
     pub pin: Option<Annotation<Pin>>,
+    /// Annotation `hustings.io/assist`: the Lease is released once its holder, a component that knows nothing of
+    /// Hustings, is proven dead.
+    pub assist: Option<Annotation<AssistOptions>>,
     /// Annotation `hustings.io/asked-by`: who asked for the newest act, according to its writer.
     pub asked_by: Option<String>,
 }
@@ -130,7 +134,8 @@ impl LeaseActs {
     pub fn malformed(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let until = self.hold_until.as_ref().and_then(Annotation::malformed);
         let pin = self.pin.as_ref().and_then(Annotation::malformed);
-        [("hustings.io/hold-until", until), ("hustings.io/pin", pin)]
+        let assist = self.assist.as_ref().and_then(Annotation::malformed);
+        [("hustings.io/hold-until", until), ("hustings.io/pin", pin), ("hustings.io/assist", assist)]
             .into_iter()
             .filter_map(|(annotation, text)| Some((annotation, text?)))
     }

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// components. A missing Lease that was held also counts as held for at least this long.
 pub const UNDECLARED_DURATION_SECONDS: u32 = 15;
 
+/// The duration, in seconds, of a Lease that was given up. client-go releases a Lease in this form, too.
+pub const GIVEN_UP_SECONDS: u32 = 1;
+
 /// The longest lease, in seconds. No elector relies on a Lease for longer without renewing it. So no process waits
 /// longer for a holder, whatever a Lease or a candidate declares.
 pub const LONGEST_LEASE_SECONDS: u32 = 3600;

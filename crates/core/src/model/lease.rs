@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::expiry::{UNDECLARED_DURATION_SECONDS, declared};
+use super::expiry::{GIVEN_UP_SECONDS, UNDECLARED_DURATION_SECONDS, declared};
 use super::{Cause, Ending, History, LeaseActs, PastTerm, RunningTerm, Unparsed, WireTime};
 
 /// How long a grant or a hand-over lasts, in seconds.
@@ -121,7 +121,7 @@ impl LeaseRecord {
     /// never writes this form. client-go may write it long after it has lost the Lease, and so over the term of its
     /// successor.
     pub fn has_release_form(&self) -> bool {
-        self.holder.is_none() && self.duration_seconds == 1 && !self.is_open()
+        self.holder.is_none() && self.duration_seconds == GIVEN_UP_SECONDS && !self.is_open()
     }
 
     /// The holder, if it is an elector that is about to stop.

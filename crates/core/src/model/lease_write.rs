@@ -1,6 +1,7 @@
 //! A write of a Lease as a value: the new content, and the version on which the write is conditional.
 
 use super::{History, LeaseActs, LeaseRecord, NativeFields, Pin, SessionMark, Transfer, WireTime};
+use crate::assist::AssistOptions;
 
 /// The change of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,7 +37,8 @@ pub enum Purpose {
     Renew,
     /// The holder names the preferred holder as its successor.
     HandOver,
-    /// The holder gives the Lease up without a successor.
+    /// The holder gives the Lease up without a successor, or the controller does for a dead holder that knows nothing of
+    /// Hustings.
     Release,
 }
 
@@ -78,6 +80,8 @@ pub struct LeaseWrite {
     pub transfer: Set<Transfer>,
     /// Annotation `hustings.io/pin`.
     pub pin: Set<Pin>,
+    /// Annotation `hustings.io/assist`.
+    pub assist: Set<AssistOptions>,
     /// Annotation `hustings.io/asked-by`.
     pub asked_by: Set<String>,
     /// Annotation `hustings.io/key`.
@@ -132,6 +136,7 @@ impl LeaseWrite {
             hold_until: Set::Keep,
             transfer: Set::Keep,
             pin: Set::Keep,
+            assist: Set::Keep,
             asked_by: Set::Keep,
             key: Set::Keep,
             leaving: Set::Keep,
@@ -162,6 +167,7 @@ impl LeaseWrite {
                 hold_until: self.hold_until.applied_to(record.acts.hold_until.as_ref()),
                 transfer: self.transfer.applied_to(record.acts.transfer.as_ref()),
                 pin: self.pin.applied_to(record.acts.pin.as_ref()),
+                assist: self.assist.applied_to(record.acts.assist.as_ref()),
                 asked_by: self.asked_by.applied_to(record.acts.asked_by.as_ref()),
             },
             key: self.key.applied_to(record.key.as_ref()),

@@ -41,8 +41,9 @@ pub(crate) fn of_lease() -> impl Strategy<Value = LeaseActs> {
     let transfer =
         prop_oneof![Just(None), Just(Some(Transfer::Any)), candidate().prop_map(|name| Some(Transfer::To(name)))];
     let pin = (candidate(), end()).prop_map(|(candidate, until)| Pin { candidate, until });
-    (annotation(end()), transfer, annotation(pin), proptest::option::of(candidate()))
-        .prop_map(|(hold_until, transfer, pin, asked_by)| LeaseActs { hold_until, transfer, pin, asked_by })
+    (annotation(end()), transfer, annotation(pin), proptest::option::of(candidate())).prop_map(
+        |(hold_until, transfer, pin, asked_by)| LeaseActs { hold_until, transfer, pin, assist: None, asked_by },
+    )
 }
 
 pub(crate) fn of_candidate() -> impl Strategy<Value = CandidateActs> {

@@ -44,6 +44,7 @@ impl Election {
             }
             member.place.pod = Some(Arc::clone(pod));
         }
+        self.observe_assisted_pod(pod);
     }
 
     /// Records a version of a Node.
@@ -66,6 +67,14 @@ impl Election {
     /// Checks what the evidence proves about the present holder.
     pub(in crate::election) fn judge_evidence(&mut self, now: Moment) {
         if !self.config.evidence.pods || self.holder_evidence.proof.is_some() {
+            return;
+        }
+        if self.is_assisted() {
+            self.settle_assisted_holder();
+            let silence = self.lease.view.present().map(|observed| now.since(observed.changed_at()));
+            let evidence = self.assisted_evidence();
+            self.holder_evidence.doubt = evidence.err();
+            self.holder_evidence.proof = evidence.ok().zip(silence);
             return;
         }
         let Some((observed, member)) = self.placed_holder() else { return };

@@ -78,7 +78,7 @@ impl Part {
             Purpose::Hold => [hold, strategy, None],
             Purpose::Enrol => [strategy, session, None],
             Purpose::Act => [transfer, hold, pin],
-            // Of these, a controller makes only grants.
+            // Of these, a controller makes only grants and releases.
             Purpose::Grant
             | Purpose::TakeUp
             | Purpose::Claim

@@ -26,6 +26,7 @@ impl Event {
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
             Self::SecondController => "SecondController",
             Self::HandedOver { .. } => "HandedOver",
+            Self::Released { .. } => "Released",
             // client-go's reason. People and tools search for it.
             Self::BecameLeader { .. } => "LeaderElection",
         }
@@ -39,7 +40,8 @@ impl Event {
             | Self::Withdrawn { .. }
             | Self::Act { .. }
             | Self::BecameLeader { .. }
-            | Self::HandedOver { .. } => false,
+            | Self::HandedOver { .. }
+            | Self::Released { .. } => false,
             Self::OnHold(_)
             | Self::NoLiveCandidate { .. }
             | Self::TransferRefused { .. }
@@ -83,6 +85,9 @@ impl fmt::Display for Event {
                 write_unasked(f, *cause)?;
                 f.write_str(".")
             }
+            Self::Released { holder, evidence } => {
+                write!(f, "The Lease of {} was released: {evidence}.", Short(holder, NAME))
+            }
             Self::Withdrawn { holder, preferred, why } => {
                 write!(f, "{holder} is no longer asked to hand over to {}: {why}", Short(&preferred.to_string(), NAME))
             }
@@ -110,6 +115,7 @@ impl fmt::Display for Event {
                 let form = match *annotation {
                     "hustings.io/hold-until" => "2026-12-31T23:59:59Z",
                     "hustings.io/pin" => "NAME until 2026-12-31T23:59:59Z",
+                    "hustings.io/assist" => "container=NAME,pod-namespace=NAMESPACE,pod-prefix=PREFIX",
                     _ => "2026-12-31T23:59:59Z: REASON",
                 };
                 write!(
