@@ -8,6 +8,7 @@
 //! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write
 //!   statuses. The loop therefore never waits for the API server, and no Lease waits for another.
 
+mod assisted;
 mod pods;
 mod scopes;
 
@@ -164,6 +165,7 @@ impl Dispatcher {
         match event {
             WatchEvent::Lease(key, lease) => {
                 self.observe_with(&key, |election, now| election.observe_watched_lease(now, lease));
+                self.follow_assisted(&key);
                 self.schedule(&key, Duration::ZERO);
             }
             WatchEvent::LeaseRemoved(key) => {
@@ -343,6 +345,9 @@ impl Dispatcher {
 
     /// Removes a Lease that no longer exists and has no candidates.
     fn forget(&mut self, key: &LeaseKey) {
+        if let Some(pods) = &mut self.pods {
+            pods.assisted.leave(key);
+        }
         self.elections.remove(key);
         self.queue.forget(key);
         self.parts.reporting.forget(key);

@@ -134,6 +134,7 @@ impl EventPublisher {
             }
             | Event::Inadmissible { candidate: (affected, uid), .. } => (candidate(key, affected, Some(uid)), None),
             Event::OnHold(_)
+            | Event::Released { .. }
             | Event::SecondController
             | Event::NoLiveCandidate { .. }
             | Event::Act { .. }

@@ -122,7 +122,7 @@ impl Measured {
     fn follow_gap(&mut self, now: Moment, verdict: &LeaseVerdict, election: &Election, metrics: &ControllerMetrics) {
         match verdict {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause }
-                if election.candidates().len() > 0 =>
+                if election.candidates().len() > 0 || election.is_assisted() =>
             {
                 if self.gap.is_none()
                     && let Some((_, silence)) = election.evidence()
@@ -137,7 +137,8 @@ impl Measured {
                 let ending = former.map_or(Ending::HandedOver(Cause::Unknown), |term| term.ending);
                 self.gap.get_or_insert((now, Unheld::Ended(ending)));
             }
-            LeaseVerdict::Held { taken_up: true, .. } => {
+            LeaseVerdict::Foreign { .. } if !election.is_assisted() => self.gap = None,
+            LeaseVerdict::Held { taken_up: true, .. } | LeaseVerdict::Foreign { .. } => {
                 if let Some((since, cause)) = self.gap.take() {
                     let unheld = metrics.unheld.get_or_create(&ValueLabel::cause(cause.as_str()));
                     unheld.observe(now.since(since).as_secs_f64());
@@ -147,7 +148,6 @@ impl Measured {
             LeaseVerdict::Unheld { .. }
             | LeaseVerdict::NoLiveCandidate { .. }
             | LeaseVerdict::OutOfBounds
-            | LeaseVerdict::Foreign { .. }
             | LeaseVerdict::OnHold { .. } => self.gap = None,
         }
     }

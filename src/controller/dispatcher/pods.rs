@@ -15,6 +15,7 @@ use hustings_core::model::{CandidateKey, CandidateRecord, NodeRecord, PodRecord}
 use tokio::time::Instant;
 
 use super::Dispatcher;
+use super::assisted::AssistedHolders;
 use crate::controller::key::{LeaseKey, MemberKey, ObjectKey};
 use crate::controller::watched::Scope;
 
@@ -38,6 +39,7 @@ pub(super) struct Pods {
     /// The candidates that run in each Pod.
     residents: HashMap<ObjectKey, BTreeSet<CandidateKey>>,
     nodes_off: BTreeSet<String>,
+    pub(super) assisted: AssistedHolders,
 }
 
 /// The Pods of one watch.
@@ -70,6 +72,7 @@ impl Pods {
             homes: HashMap::new(),
             residents: HashMap::new(),
             nodes_off: BTreeSet::new(),
+            assisted: AssistedHolders::default(),
         }
     }
 
@@ -118,9 +121,19 @@ impl Pods {
             self.residents.entry(pod).or_default().insert(member.candidate.clone());
         }
         let is_own = |pod: &PodRecord| record.pod.as_ref().is_none_or(|owner| *owner.uid == *pod.uid);
+        self.find(namespace, name, is_own)
+    }
+
+    /// The Pod of this name that `is_own` accepts. It may be deleted.
+    pub(super) fn find(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        is_own: impl Fn(&PodRecord) -> bool,
+    ) -> Option<Arc<PodRecord>> {
         let known = self.scope(namespace).and_then(|scope| scope.get(namespace, name)).filter(|pod| is_own(pod));
         let removed =
-            self.removed.iter().rev().find(|(_, home, pod)| home == namespace && *pod.name == *name && is_own(pod));
+            self.removed.iter().rev().find(|(_, home, pod)| **home == *namespace && *pod.name == *name && is_own(pod));
         known.or_else(|| Some(Arc::clone(&removed?.2)))
     }
 
@@ -229,7 +242,9 @@ impl Dispatcher {
         let Some(pods) = &mut self.pods else { return };
         let pod = if is_last { pods.remove(namespace, pod) } else { pods.put(namespace, pod) };
         let residents = pods.residents(namespace, &pod.name);
-        let leases: BTreeSet<_> = residents.iter().filter_map(|member| self.stands_for.get(member)).cloned().collect();
+        let mut leases: BTreeSet<_> =
+            residents.iter().filter_map(|member| self.stands_for.get(member)).cloned().collect();
+        leases.extend(pods.assisted.leases(namespace, &pod.name));
         for lease in leases {
             self.show_pod(&lease, &pod);
         }

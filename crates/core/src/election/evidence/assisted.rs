@@ -53,7 +53,7 @@ impl Assistance {
 
 impl Election {
     /// Whether the Lease is assisted. A candidate always has a better proof, and its Lease needs a grant.
-    pub(in crate::election) fn is_assisted(&self) -> bool {
+    pub fn is_assisted(&self) -> bool {
         self.members.is_empty() && self.assist_options().is_some()
     }
 
