@@ -1,5 +1,6 @@
 //! The shipped controller binary against a real API server.
 
+mod assisted;
 pub(crate) mod elections;
 mod evidence;
 mod namespaces;

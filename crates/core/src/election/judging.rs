@@ -84,7 +84,9 @@ impl Election {
             return LeaseVerdict::Unheld { since: observed.expires_at(), cause: ended(had_holder) };
         }
         if observed.is_free(conditions.now) || self.lease.view.is_own_creation() {
-            return LeaseVerdict::Unheld { since: observed.changed_at(), cause: ended(record.transitions > 0) };
+            // client-go does not count its first holder.
+            let had_holder = record.transitions > 0 || record.acquire_time.is_some();
+            return LeaseVerdict::Unheld { since: observed.changed_at(), cause: ended(had_holder) };
         }
         let Some(holder) = record.holder.as_deref() else {
             return LeaseVerdict::Reserved { until: observed.free_from() };
