@@ -96,8 +96,11 @@ async fn campaign(groups: usize, usual: usize, contenders: &[Contender], course:
     let without = number("KILLS_WITHOUT_EVIDENCE", with_evidence);
     let mut rows = Vec::new();
     for contender in contenders.iter().copied() {
+        let kills = if contender.has_evidence() { with_evidence } else { without };
+        if kills == 0 {
+            continue;
+        }
         contender.set_up().await;
-        let kills = if contender == Contender::Evidence { with_evidence } else { without };
         let suffered = (0..groups).map(async |number| {
             let name = format!("campaign-{groups}-{contender:?}-{number}").to_lowercase();
             let group = contender.group(&name).await;

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use hustings_controlplane::{NativeElection, Tool, eventually};
 use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::RoleBinding};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
@@ -26,6 +27,8 @@ pub(crate) enum Contender {
     Evidence,
     /// The same while the controller reads no Pods.
     NoEvidence,
+    /// client-go's own election, assisted.
+    Assisted,
     /// client-go's own election.
     ClientGo,
     /// kube-apiserver elects processes of client-go.
@@ -36,13 +39,14 @@ impl Contender {
     pub(crate) const OF_HUSTINGS: [Self; 2] = [Self::Evidence, Self::NoEvidence];
 
     /// `BuiltIn` is last: the API server that it starts stays.
-    pub(crate) const ALL: [Self; 4] = [Self::Evidence, Self::NoEvidence, Self::ClientGo, Self::BuiltIn];
+    pub(crate) const ALL: [Self; 5] = [Self::Evidence, Self::NoEvidence, Self::Assisted, Self::ClientGo, Self::BuiltIn];
 
     /// The row of the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Evidence => "Hustings' library, with evidence",
             Self::NoEvidence => "Hustings' library, without",
+            Self::Assisted => "client-go, assisted",
             Self::ClientGo => "client-go",
             Self::BuiltIn => "client-go, elected by kube-apiserver",
         }
@@ -51,7 +55,7 @@ impl Contender {
     /// Makes the cluster elect so.
     pub(crate) async fn set_up(self) {
         match self {
-            Self::Evidence => stage::install(&["--set=evidence.pods=true"]).await,
+            Self::Evidence | Self::Assisted => stage::install(&["--set=evidence.pods=true"]).await,
             Self::NoEvidence => stage::install(&["--set=evidence.pods=false"]).await,
             Self::ClientGo => {}
             Self::BuiltIn => {
@@ -86,7 +90,12 @@ impl Contender {
             return template;
         }
         let program = group.plane().tool(Tool::ClientGo).await.unwrap();
-        client_go(group, &program, if self == Self::BuiltIn { "--binary-version=$VERSION" } else { "" })
+        let flags = match self {
+            Self::BuiltIn => "--identity=$POD_NAME --binary-version=$VERSION",
+            // As controller-runtime names a process.
+            _ => "--identity=${POD_NAME}_$(cat /proc/sys/kernel/random/uuid)",
+        };
+        client_go(group, &program, flags)
     }
 
     /// Starts all replicas of a group.
@@ -98,6 +107,9 @@ impl Contender {
             }
         }
         self.wait_for_replicas(group).await;
+        if self == Self::Assisted {
+            assist(group).await;
+        }
         if self == Self::BuiltIn {
             let leases = group.api::<Lease>();
             // Nothing else sets a strategy.
@@ -123,16 +135,28 @@ impl Contender {
         .unwrap();
     }
 
+    pub(crate) const fn has_evidence(self) -> bool {
+        matches!(self, Self::Evidence | Self::Assisted)
+    }
+
     fn is_hustings(self) -> bool {
         Self::OF_HUSTINGS.contains(&self)
     }
 }
 
+/// Switches assistance on, once the Lease exists.
+async fn assist(group: &Group) {
+    let marks =
+        json!({"metadata": {"labels": {"hustings.io/enrolled": "true"}, "annotations": {"hustings.io/assist": ""}}});
+    let leases = group.api::<Lease>();
+    let marked = eventually(async || leases.patch(LEASE, &PatchParams::default(), &Patch::Merge(&marks)).await);
+    marked.await.unwrap();
+}
+
 /// A process of client-go, and beside it the worker that reports when it leads. Its first process is their shell: a kill of
 /// that kills all of them at once.
-fn client_go(group: &Group, program: &PathBuf, flag: &str) -> Value {
-    let command =
-        format!("/clientgo --namespace=$POD_NAMESPACE --lease=$LEASE --identity=$POD_NAME {flag} | /worker relay");
+fn client_go(group: &Group, program: &PathBuf, flags: &str) -> Value {
+    let command = format!("/clientgo --namespace=$POD_NAMESPACE --lease=$LEASE {flags} | /worker relay");
     let mut worker = container(group, PROGRAM, &["/bin/sh", "-c", &command]);
     worker["volumeMounts"] = json!([{"name": "program", "mountPath": "/clientgo", "readOnly": true}]);
     let spec = json!({
