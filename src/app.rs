@@ -85,22 +85,30 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output, cli::controller_config)),
         Task::Pause(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
-            return logged(log, acts::run(&access, config));
+            return logged(log, acts::run(&access, config, cli::controller_config));
         }
-        Task::Resume(flags) => return logged(log, acts::run(&access, flags.read(LeaseAct::Resume))),
-        Task::Transfer(flags) => return logged(log, acts::run(&access, flags.read())),
+        Task::Resume(flags) => {
+            return logged(log, acts::run(&access, flags.read(LeaseAct::Resume), cli::controller_config));
+        }
+        Task::Transfer(flags) => return logged(log, acts::run(&access, flags.read(), cli::controller_config)),
         Task::Pin(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
-            return logged(log, acts::run(&access, config));
+            return logged(log, acts::run(&access, config, cli::controller_config));
         }
-        Task::Unpin(flags) => return logged(log, acts::run(&access, flags.read(LeaseAct::Unpin))),
+        Task::Unpin(flags) => {
+            return logged(log, acts::run(&access, flags.read(LeaseAct::Unpin), cli::controller_config));
+        }
         Task::Exclude(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
-            return logged(log, acts::run(&access, config));
+            return logged(log, acts::run(&access, config, cli::controller_config));
         }
         Task::Include(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(None, mistakes))?;
-            return logged(log, acts::run(&access, config));
+            return logged(log, acts::run(&access, config, cli::controller_config));
+        }
+        Task::Assist(flags) => return logged(log, acts::run(&access, flags.read(), cli::controller_config)),
+        Task::Unassist(flags) => {
+            return logged(log, acts::run(&access, flags.read(LeaseAct::Unassist), cli::controller_config));
         }
         Task::Crds => print(controller::CRDS)?,
         Task::Completion(CompletionFlags { shell }) => print(&completion::script(shell, Program::current())?)?,

@@ -34,7 +34,9 @@ use std::ffi::OsString;
 use clap::builder::Resettable;
 use clap::{ArgAction, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub use self::acts::{ExcludeFlags, LeaseFlags, PauseFlags, PinFlags, TargetFlags, TransferFlags};
+pub use self::acts::{
+    AnyLeaseFlags, AssistFlags, ExcludeFlags, LeaseFlags, PauseFlags, PinFlags, TargetFlags, TransferFlags,
+};
 pub use self::campaign::CampaignFlags;
 pub use self::check::CheckFlags;
 pub use self::completion::{CompleteFlags, CompletionFlags};
@@ -147,6 +149,10 @@ pub enum Task {
     Exclude(ExcludeFlags),
     /// End the exclusion of candidates
     Include(TargetFlags),
+    /// Release a Lease as soon as its holder, which knows nothing of Hustings, is proven dead
+    Assist(AssistFlags),
+    /// End the assistance of a Lease
+    Unassist(AnyLeaseFlags),
     /// Print a completion script for a shell or for kubectl, which also completes names in the cluster
     Completion(CompletionFlags),
     /// Print what completes the words of kubectl

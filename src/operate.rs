@@ -1,6 +1,7 @@
 //! The commands for people: they read elections and explain them, and write what an administrator asks for.
 
 pub mod acts;
+mod assisted;
 pub mod check;
 pub mod completion;
 pub mod explain;

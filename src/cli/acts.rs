@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
+use hustings_core::assist::AssistOptions;
 use hustings_core::model::{Transfer, WireTime};
 
 use super::mistakes::Mistakes;
 use crate::base::duration;
 use crate::base::output::Output;
-use crate::base::parsers::{object_name, one_of, value};
+use crate::base::parsers::{namespace_name, object_name, one_of, value};
 use crate::operate::acts::{Act, ActExpiry, Config, LeaseAct, Targets};
 
 /// The longest reason, in characters. The text of events and statuses is limited.
@@ -93,6 +94,43 @@ pub struct PinFlags {
     pub end: EndFlags,
 }
 
+/// The flags of an act on a Lease of any namespace.
+#[derive(Args, Clone, Debug)]
+pub struct AnyLeaseFlags {
+    /// The Lease: its name, or NAMESPACE/NAME as `hustings survey` prints it
+    #[arg(value_name = "LEASE", value_parser = value(lease_path))]
+    pub lease: LeasePath,
+    /// How to act.
+    #[command(flatten)]
+    pub act: ActFlags,
+}
+
+/// A Lease on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeasePath {
+    /// Its namespace, if it is named.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// The flags of `hustings assist`.
+#[derive(Args, Clone, Debug)]
+pub struct AssistFlags {
+    /// The Lease.
+    #[command(flatten)]
+    pub lease: AnyLeaseFlags,
+    /// The container that holds the Lease; needed if the holder's Pod has several
+    #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
+    pub container: Option<String>,
+    /// The namespace of the holder's Pod; without it, that of the Lease
+    #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
+    pub pod_namespace: Option<String>,
+    /// The name of the holder's Pod before `-` and the node's name, if the holder runs in static pods
+    #[arg(long, value_name = "PREFIX", value_parser = value(object_name))]
+    pub pod_prefix: Option<String>,
+}
+
 /// Which candidates an act concerns.
 #[derive(Args, Clone, Debug)]
 pub struct TargetFlags {
@@ -148,7 +186,23 @@ impl EndFlags {
 impl LeaseFlags {
     /// The configuration.
     pub fn read(self, act: LeaseAct) -> Config {
-        self.act.read(Act::Lease { lease: self.lease, act })
+        self.act.read(Act::Lease { namespace: None, lease: self.lease, act })
+    }
+}
+
+impl AnyLeaseFlags {
+    /// The configuration.
+    pub fn read(self, act: LeaseAct) -> Config {
+        let LeasePath { namespace, name: lease } = self.lease;
+        self.act.read(Act::Lease { namespace, lease, act })
+    }
+}
+
+impl AssistFlags {
+    /// The configuration.
+    pub fn read(self) -> Config {
+        let Self { lease, container, pod_namespace, pod_prefix } = self;
+        lease.read(LeaseAct::Assist(AssistOptions { container, pod_namespace, pod_prefix }))
     }
 }
 
@@ -195,6 +249,16 @@ impl ExcludeFlags {
     pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
         let end = self.end.required(mistakes);
         self.targets.read(end, mistakes)
+    }
+}
+
+/// Parses `NAME` or `NAMESPACE/NAME`.
+pub(super) fn lease_path(text: &str) -> Result<LeasePath, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) => {
+            Ok(LeasePath { namespace: Some(namespace_name(namespace)?), name: object_name(name)? })
+        }
+        None => Ok(LeasePath { namespace: None, name: object_name(text)? }),
     }
 }
 

@@ -58,6 +58,8 @@ fn shown(Cli { global, task }: Cli) -> String {
         Task::Transfer(flags) => format!("{:#?}", flags.read()),
         Task::Pin(flags) => config(|mistakes| flags.read(mistakes)),
         Task::Unpin(flags) => format!("{:#?}", flags.read(LeaseAct::Unpin)),
+        Task::Assist(flags) => format!("{:#?}", flags.read()),
+        Task::Unassist(flags) => format!("{:#?}", flags.read(LeaseAct::Unassist)),
         Task::Exclude(flags) => config(|mistakes| flags.read(mistakes)),
         Task::Include(flags) => config(|mistakes| flags.read(None, mistakes)),
         other => format!("{other:#?}"),

@@ -1,4 +1,5 @@
-//! `hustings pause`, `resume`, `transfer`, `pin`, `unpin`, `exclude` and `include`: the acts of administrators.
+//! `hustings pause`, `resume`, `transfer`, `pin`, `unpin`, `exclude`, `include`, `assist` and `unassist`: the acts of
+//! administrators.
 //!
 //! Each command writes annotations on the version that it read, and the controller carries out the act. These rules
 //! hold:
@@ -9,6 +10,7 @@
 //!   nothing and reports that administrator's act.
 //! - Every wait has a bound.
 
+mod assist;
 mod candidates;
 mod config;
 mod leases;
@@ -33,6 +35,7 @@ use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
 use crate::base::signals;
 use crate::base::terminal::print;
+use crate::operate::check::ReadConfig;
 
 /// The exit code if the act was written but did not take effect within the wait.
 const NOT_HAPPENED: u8 = 4;
@@ -41,14 +44,18 @@ const NOT_HAPPENED: u8 = 4;
 const LONGEST_USER: usize = 128;
 
 /// Carries out the act. The exit code is 4 if the act was written but did not take effect within the wait.
+/// `read_config` reads the flags of the controllers.
 ///
 /// # Errors
 /// Fails if a request fails, or with the exit code 3 if the act makes no sense now.
-pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+pub async fn run(access: &Access, config: Config, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
     let stop = signals::stop_on_signals()?;
-    let cluster = Cluster::connect(access, "act").await?;
+    let mut cluster = Cluster::connect(access, "act").await?;
+    if let Act::Lease { namespace: Some(namespace), .. } = &config.act {
+        cluster.namespace.clone_from(namespace);
+    }
     let mut reports = Vec::new();
-    let done = carry_out(&cluster, &config, &stop, &mut reports).await;
+    let done = carry_out(&cluster, &config, read_config, &stop, &mut reports).await;
     // An error or a signal in the middle does not undo what was written before.
     for report in &reports {
         print(&report.text(config.output)?)?;
@@ -61,6 +68,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
 async fn carry_out(
     cluster: &Cluster,
     config: &Config,
+    read_config: ReadConfig,
     stop: &CancellationToken,
     reports: &mut Vec<ActReport>,
 ) -> anyhow::Result<()> {
@@ -68,7 +76,13 @@ async fn carry_out(
         let user = user(cluster).await;
         let user = user.as_deref();
         match &config.act {
-            Act::Lease { lease, act } => leases::carry_out(cluster, lease, act, config, user, reports).await,
+            Act::Lease { lease, act, .. } => {
+                leases::carry_out(cluster, lease, act, config, user, reports).await?;
+                if let Some(report) = reports.last_mut() {
+                    assist::add_notes(cluster, act, read_config, report).await;
+                }
+                Ok(())
+            }
             Act::Candidates { targets, end } => {
                 candidates::carry_out(cluster, targets, *end, config, user, reports).await
             }
@@ -139,7 +153,11 @@ mod tests {
         let end = ActExpiry::After(Duration::from_hours(1));
         for act in [
             Act::Candidates { targets, end: Some(end) },
-            Act::Lease { lease: "l".to_owned(), act: LeaseAct::Pin { candidate: "b".to_owned(), end } },
+            Act::Lease {
+                namespace: None,
+                lease: "l".to_owned(),
+                act: LeaseAct::Pin { candidate: "b".to_owned(), end },
+            },
         ] {
             let stop = CancellationToken::new();
             // The signal arrives while the command watches the Lease, which never changes.
@@ -158,7 +176,7 @@ mod tests {
             let wait = Some(Duration::from_mins(1));
             let config = Config { act, reason: None, dry_run: false, wait, output: Output::Text };
             let mut reports = Vec::new();
-            let error = carry_out(&cluster, &config, &stop, &mut reports).await.unwrap_err();
+            let error = carry_out(&cluster, &config, |_, _| Err(String::new()), &stop, &mut reports).await.unwrap_err();
             assert!(error.to_string().contains("a signal stopped the command"), "{error:#}");
             let [report] = &*reports else { panic!("{reports:?}") };
             assert!(report.written && report.happened.is_none(), "{report:?}");

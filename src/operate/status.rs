@@ -25,6 +25,7 @@ use self::output::Printer;
 pub(crate) use self::read::{CandidateLists, NATIVES_NOT_SHOWN, list_candidates, read};
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 pub(crate) use self::snapshot::{election, missing, rows};
+pub use super::assisted::{Assistance, AssistanceState};
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;
 

@@ -112,9 +112,11 @@ impl Server {
                 {
                     let mut kept = (**write).clone();
                     if reverted.contains(write.purpose.as_str()) {
-                        kept = LeaseWrite { enrol: write.enrol, ..LeaseWrite::new(write.purpose, lease) };
+                        kept = LeaseWrite { enrol: write.enrol.clone(), ..LeaseWrite::new(write.purpose, lease) };
                     }
-                    kept.enrol &= !reverted.contains("enrol");
+                    if reverted.contains("enrol") {
+                        kept.enrol = Set::Keep;
+                    }
                     let request = Request::WriteLease { name: name.clone(), write: Box::new(kept) };
                     return self.execute(&request, wall);
                 }

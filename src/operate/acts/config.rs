@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hustings_core::assist::AssistOptions;
 use hustings_core::model::{Transfer, WireTime};
 
 use super::requests::refused;
@@ -28,6 +29,8 @@ pub struct Config {
 pub enum Act {
     /// An act on a Lease.
     Lease {
+        /// Its namespace, if the command names one.
+        namespace: Option<String>,
         /// Its name.
         lease: String,
         /// The act.
@@ -60,6 +63,10 @@ pub enum LeaseAct {
     },
     /// Ends the pin.
     Unpin,
+    /// Assists its holder, which knows nothing of Hustings.
+    Assist(AssistOptions),
+    /// Ends the assistance.
+    Unassist,
 }
 
 /// When an act ends.

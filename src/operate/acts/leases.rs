@@ -36,9 +36,9 @@ pub(super) async fn carry_out(
     let mut report =
         ActReport { namespace: cluster.namespace.clone(), lease: lease.to_owned(), ..ActReport::default() };
     for _ in 0..ATTEMPTS {
-        let ActPlan { write, forecast, sentence, until, replaces } =
+        let ActPlan { write, forecast, sentence, until, replaces, assist } =
             plan(&scene, act, request, SystemClock.both().wall)?;
-        report = ActReport { act: sentence, until: until.map(|until| until.to_string()), replaces, ..report };
+        report = ActReport { act: sentence, until: until.map(|until| until.to_string()), replaces, assist, ..report };
         if config.dry_run {
             report.forecast = forecast.events.iter().map(ToString::to_string).collect();
             reports.push(report);
@@ -88,6 +88,7 @@ fn has_other_act(before: &LeaseRecord, now: &LeaseRecord) -> bool {
     (now.hold.is_some() && pause(now) != pause(before))
         || (now.acts.transfer.is_some() && now.acts.transfer != before.acts.transfer)
         || (now.acts.pin.is_some() && now.acts.pin != before.acts.pin)
+        || (now.acts.assist.is_some() && now.acts.assist != before.acts.assist)
 }
 
 /// The change by which the act has become unnecessary after it was planned. A second write would then act on a
@@ -101,7 +102,14 @@ fn settled(act: &LeaseAct, before: &LeaseRecord, now: &LeaseRecord) -> Option<St
         LeaseAct::Transfer(Transfer::Any) => new_holder.map(|name| format!("{name} has become the holder meanwhile")),
         LeaseAct::Resume if now.hold.is_none() => Some("the pause has ended meanwhile".to_owned()),
         LeaseAct::Unpin if now.acts.pin.is_none() => Some("the pin has ended meanwhile".to_owned()),
-        LeaseAct::Transfer(_) | LeaseAct::Resume | LeaseAct::Unpin | LeaseAct::Pause(_) | LeaseAct::Pin { .. } => None,
+        LeaseAct::Unassist if now.acts.assist.is_none() => Some("the assistance has ended meanwhile".to_owned()),
+        LeaseAct::Transfer(_)
+        | LeaseAct::Resume
+        | LeaseAct::Unpin
+        | LeaseAct::Unassist
+        | LeaseAct::Pause(_)
+        | LeaseAct::Pin { .. }
+        | LeaseAct::Assist(_) => None,
     }
 }
 
@@ -110,7 +118,7 @@ fn goal(act: &LeaseAct, first: &LeaseRecord, before: &LeaseRecord) -> Goal {
     let former = before.holder.clone();
     match act {
         LeaseAct::Pause(_) => Goal::NoRequest,
-        LeaseAct::Resume | LeaseAct::Unpin => Goal::Written,
+        LeaseAct::Resume | LeaseAct::Unpin | LeaseAct::Assist(_) | LeaseAct::Unassist => Goal::Written,
         LeaseAct::Transfer(to) => {
             // Without a name, the administrator wants the holder that he has seen to hand over.
             let (candidate, former) = match to {
@@ -147,7 +155,7 @@ mod tests {
     async fn a_write_that_meets_a_conflict_is_repeated_unless_another_act_stands_there() {
         let act = LeaseAct::Pause(None);
         let config = Config {
-            act: Act::Lease { lease: "l".to_owned(), act: act.clone() },
+            act: Act::Lease { namespace: None, lease: "l".to_owned(), act: act.clone() },
             reason: None,
             dry_run: false,
             wait: Some(std::time::Duration::from_mins(1)),

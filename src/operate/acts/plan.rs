@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, pin_text};
 use hustings_core::election::{Ineligible, TransferRefusal};
-use hustings_core::model::{Cause, Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
+use hustings_core::model::{Annotation, Cause, Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
 
+use super::assist::{check_assist, check_unassist};
 use super::config::{LeaseAct, note_on_end};
 use super::requests::refused;
 use super::scene::ActScene;
 use crate::base::hint::Hinted;
 use crate::base::nearest;
 use crate::base::terminal::visible;
+use crate::operate::assisted::Assistance;
 use crate::predict::forecast::{Forecast, HolderForecast, Objects, forecast};
 
 /// The write of an act.
@@ -26,6 +28,8 @@ pub(super) struct ActPlan {
     pub(super) until: Option<WireTime>,
     /// The acts that the write replaces.
     pub(super) replaces: Option<String>,
+    /// What the Lease then shows of an assisted holder.
+    pub(super) assist: Option<Assistance>,
 }
 
 /// Who asks, and why.
@@ -61,7 +65,7 @@ pub(super) fn plan(
     wall: WireTime,
 ) -> Result<ActPlan, Hinted> {
     let record = &scene.lease.record;
-    let blank = LeaseWrite { enrol: false, ..LeaseWrite::new(Purpose::Act, record) };
+    let blank = LeaseWrite { enrol: Set::Keep, ..LeaseWrite::new(Purpose::Act, record) };
     let named = |reason: Option<&str>| ActRequest { reason, ..request }.asked_by();
     let mut write = LeaseWrite { asked_by: ActRequest::set(named(request.reason), record), ..blank };
     let mut until = None;
@@ -118,6 +122,18 @@ pub(super) fn plan(
             write.pin = Set::Remove;
             "candidates rank by merit again".to_owned()
         }
+        LeaseAct::Assist(options) => {
+            check_assist(scene)?;
+            write.assist = Set::To(options.clone());
+            write.enrol = if record.enrolled { Set::Keep } else { Set::To(()) };
+            "its holder is assisted".to_owned()
+        }
+        LeaseAct::Unassist => {
+            check_unassist(record)?;
+            write.assist = Set::Remove;
+            write.enrol = Set::remove_if(record.enrolled && scene.candidates.is_empty());
+            "its holder is no longer assisted".to_owned()
+        }
     };
     let after = write.applied_to(record, record.resource_version.saturating_add(1));
     let metadata = &scene.lease.metadata;
@@ -128,12 +144,14 @@ pub(super) fn plan(
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));
     }
-    Ok(ActPlan { write: Box::new(write), forecast, sentence, until, replaces: replaced(record, act) })
+    let assist = Assistance::of(key.0, &after, !scene.candidates.is_empty());
+    let replaces = replaced(record, act);
+    Ok(ActPlan { write: Box::new(write), forecast, sentence, until, replaces, assist })
 }
 
 /// Describes the acts in force on a Lease. The command prints them if another administrator was faster.
 pub(super) fn standing(record: &LeaseRecord) -> String {
-    let acts = [pause(record), transfer(record), pin(record), asked_by(record)];
+    let acts = [pause(record), transfer(record), pin(record), assist(record), asked_by(record)];
     let acts: Vec<_> = acts.into_iter().flatten().collect();
     if acts.is_empty() { "no act".to_owned() } else { acts.join(", ") }
 }
@@ -144,7 +162,8 @@ fn replaced(record: &LeaseRecord, act: &LeaseAct) -> Option<String> {
         LeaseAct::Pause(_) => pause(record),
         LeaseAct::Transfer(_) => transfer(record),
         LeaseAct::Pin { .. } => pin(record),
-        LeaseAct::Resume | LeaseAct::Unpin => None,
+        LeaseAct::Assist(_) => assist(record),
+        LeaseAct::Resume | LeaseAct::Unpin | LeaseAct::Unassist => None,
     };
     former.map(|former| [Some(former), asked_by(record)].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
@@ -165,6 +184,13 @@ fn pin(record: &LeaseRecord) -> Option<String> {
     record.acts.pin.as_ref().map(|pin| match pin.valid() {
         Some(pin) => format!("pin to {}", visible(&pin_text(pin))),
         None => format!("pin {:?}", pin.malformed().unwrap_or_default()),
+    })
+}
+
+fn assist(record: &LeaseRecord) -> Option<String> {
+    record.acts.assist.as_ref().map(|assist| match assist {
+        Annotation::Valid(options) => format!("assist {:?}", options.to_string()),
+        Annotation::Malformed(text) => format!("assist {text:?}, which does not parse"),
     })
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::base::output::Output;
 use crate::base::terminal::visible;
+use crate::operate::assisted::{Assistance, AssistanceState};
 
 /// The report of one act on one object.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -24,6 +25,12 @@ pub(super) struct ActReport {
     /// The act that it replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replaces: Option<String>,
+    /// What is known of the holder, if it is now assisted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) assist: Option<Assistance>,
+    /// What keeps the act from taking effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
     /// Whether the act was written.
     pub(super) written: bool,
     /// What the controller would report, in a dry run.
@@ -60,6 +67,9 @@ impl ActReport {
         };
         let mut lines = vec![format!("{object} in namespace {}: {}{dry}", self.namespace, self.act)];
         lines.extend(self.replaces.iter().map(|former| format!("  replaces: {former}")));
+        let identified = self.assist.iter().filter(|assistance| assistance.state == AssistanceState::Identified);
+        lines.extend(identified.map(|assistance| format!("  identified: {}", assistance.reason)));
+        lines.extend(self.warnings.iter().map(|warning| format!("  warning: {warning}")));
         lines.extend(self.forecast.iter().map(|sentence| format!("  the controller would report: {sentence}")));
         lines.extend(self.outcome.iter().map(|outcome| match self.seconds {
             Some(seconds) => format!("  {outcome} ({seconds:.3} s)"),

@@ -126,8 +126,10 @@ pub fn lease_patch(write: &LeaseWrite) -> Value {
     if !annotations.is_empty() {
         metadata.insert("annotations".to_owned(), Value::Object(annotations));
     }
-    if write.enrol {
-        metadata.insert("labels".to_owned(), json!({ names::ENROLLED_LABEL: names::ENROLLED }));
+    let mut labels = Map::new();
+    set(&mut labels, names::ENROLLED_LABEL, &write.enrol, |()| json!(names::ENROLLED));
+    if !labels.is_empty() {
+        metadata.insert("labels".to_owned(), Value::Object(labels));
     }
 
     let mut patch = Map::new();

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) use self::reverted::{Part, RevertedWrites};
 use super::Config;
 use super::backoff::Backoff;
-use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose};
+use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
 
 /// A kind of write by a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,13 +161,13 @@ impl IneffectiveWrites {
         let lost = lost(answer, write);
         match Write::of(write.purpose) {
             Write::Enrol => {
-                if write.enrol {
+                if write.enrol == Set::To(()) {
                     parts.push(Part::label());
                 }
                 self.note_parts(Write::Enrol, parts, label.or(lost), now, config);
             }
             other => {
-                if write.enrol {
+                if write.enrol == Set::To(()) {
                     self.note_parts(Write::Enrol, vec![Part::label()], label, now, config);
                 }
                 self.note_parts(other, parts, lost, now, config);
@@ -227,7 +227,7 @@ fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SessionMark, Set, Transfer};
+    use crate::model::{SessionMark, Transfer};
 
     const LOST: Option<&str> = Some("it");
 

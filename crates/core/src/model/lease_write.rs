@@ -92,8 +92,8 @@ pub struct LeaseWrite {
     pub reason: Set<String>,
     /// Annotation `hustings.io/history`, which is removed if it is empty.
     pub history: Set<History>,
-    /// Whether the write sets the label `hustings.io/enrolled`.
-    pub enrol: bool,
+    /// Label `hustings.io/enrolled`, which is set to `"true"` or removed.
+    pub enrol: Set<()>,
 }
 
 impl<T> Set<T> {
@@ -142,7 +142,7 @@ impl LeaseWrite {
             leaving: Set::Keep,
             reason: Set::Keep,
             history: Set::Keep,
-            enrol: !record.enrolled,
+            enrol: if record.enrolled { Set::Keep } else { Set::To(()) },
         }
     }
 
@@ -173,7 +173,7 @@ impl LeaseWrite {
             key: self.key.applied_to(record.key.as_ref()),
             leaving: self.leaving.applied_to(record.leaving.then_some(&())).is_some(),
             history: self.history.applied_to(Some(&record.history)).unwrap_or_default(),
-            enrolled: record.enrolled || self.enrol,
+            enrolled: self.enrol.applied_to(record.enrolled.then_some(&())).is_some(),
             native: record.native.clone(),
         }
     }

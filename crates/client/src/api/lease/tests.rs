@@ -189,7 +189,7 @@ fn a_patch_sets_every_field() {
         leaving: Set::To(()),
         reason: Set::To("Why.".to_owned()),
         history: Set::To(History::read(history)),
-        enrol: true,
+        enrol: Set::To(()),
         ..LeaseWrite::new(Purpose::Grant, &current)
     };
     let patch = lease_patch(&write);
