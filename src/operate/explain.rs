@@ -10,6 +10,7 @@
 //!   unknown.
 
 mod acts;
+mod assisted;
 mod candidates;
 mod controllers;
 mod explanation;

@@ -59,7 +59,9 @@ fn run(server: &Server, case: &TestCase) -> String {
     }
     let signal = case.args.get("signal").map(|names| (signal(&names[0]), &*case.args["after"][0]));
     let name = match command.get_args().next().and_then(|name| name.to_str()).unwrap_or_default() {
-        "pause" | "resume" | "transfer" | "pin" | "unpin" | "exclude" | "include" => "act".to_owned(),
+        "pause" | "resume" | "transfer" | "pin" | "unpin" | "exclude" | "include" | "assist" | "unassist" => {
+            "act".to_owned()
+        }
         "__complete" => "completion".to_owned(),
         name => name.to_owned(),
     };
@@ -181,6 +183,11 @@ fn history_prints_the_terms_of_a_lease() {
 #[test]
 fn acts_on_leases_are_written_or_refused_with_a_hint() {
     transcript("acts_on_leases");
+}
+
+#[test]
+fn a_lease_is_assisted_with_what_is_known_of_its_holder() {
+    transcript("assist");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use hustings_client::api::{names, pin_text};
 use hustings_core::model::{Annotation, Hold, LeaseRecord, Transfer, WireTime};
 
+use super::assisted;
 use super::situation::Situation;
 
 pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
@@ -12,6 +13,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
         sentences.extend(pause(record, wall));
         sentences.extend(transfer(record));
         sentences.extend(pin(situation, record));
+        sentences.extend(assisted::act(situation));
         sentences
             .extend(record.acts.asked_by.as_ref().map(|name| format!("The newest of them was requested by {name}.")));
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hustings_core::model::CandidateKind;
 
+use super::assisted;
 use super::situation::{HolderKind, Situation};
 use super::words::duration;
 use crate::operate::status::LeaseState;
@@ -47,6 +48,7 @@ fn who_leads(situation: &Situation<'_>) -> String {
                 " Its preference key is {key}: a replica with a higher key asks it to hand over."
             ))
         ),
+        HolderKind::Assisted => format!("{holds}. {}", assisted::who_holds(situation)),
         HolderKind::Unknown => format!(
             "{holds}. It has neither a candidate nor a token, so an elector of another kind holds \
              it, such as client-go. Hustings takes no part in this election."

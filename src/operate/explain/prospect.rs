@@ -6,6 +6,7 @@ use std::time::Duration;
 use hustings_core::election::Event;
 use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, PodRecord, SessionStamp};
 
+use super::assisted;
 use super::controllers::without;
 use super::explanation::Prospect;
 use super::scene::{Controllers, HolderPod};
@@ -17,7 +18,7 @@ use crate::predict::simulation::crash::after_crash;
 
 /// Whether the controllers accept the end of a container as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EvidenceUse {
+pub(super) enum EvidenceUse {
     On,
     Off,
     Unknown,
@@ -32,6 +33,11 @@ pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
             sentences: vec![format!(
                 "Its Lease would expire {lasts} after the last renewal. Another replica of its own kind could then take it."
             )],
+            ..Prospect::default()
+        },
+        HolderKind::Assisted => Prospect {
+            dead: Some(holder.to_owned()),
+            sentences: assisted::death(situation, evidence_use(situation), &lasts),
             ..Prospect::default()
         },
         HolderKind::Direct => Prospect {
@@ -188,7 +194,7 @@ fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<P
     })
 }
 
-fn is_without_controller(situation: &Situation<'_>) -> bool {
+pub(super) fn is_without_controller(situation: &Situation<'_>) -> bool {
     match &situation.scene.controllers {
         Controllers::Unknown(_) => false,
         Controllers::Found(found) => found.iter().all(|controller| {

@@ -12,7 +12,7 @@ use kube::api::ListParams;
 use crate::base::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{NativeMode, OWN_LEASE, ReadPod};
 use crate::operate::check::{Installation, ReadConfig, find_installations, live_holder};
-use crate::operate::status::{NATIVES_NOT_SHOWN, list_candidates};
+use crate::operate::status::{Assistance, NATIVES_NOT_SHOWN, list_candidates};
 use crate::predict::forecast::usual_interval;
 
 /// The pause between two reads of the Lease while the command waits for a renewal.
@@ -42,6 +42,8 @@ pub struct Scene {
     pub controllers: Controllers,
     /// The Pod of the holder.
     pub pod: HolderPod,
+    /// What is known of the holder, if the Lease is assisted.
+    pub assist: Option<Assistance>,
     /// The clocks of the observer.
     pub now: Now,
 }
@@ -105,9 +107,11 @@ pub(super) async fn read(
     let sent = SystemClock.both().moment;
     let (lease, candidates) = read_election(cluster, name).await?;
     let record = lease.as_ref().map(|lease| lease.record.clone());
-    let (controllers, pod, watched) = tokio::join!(
+    let has_candidates = !candidates.is_empty();
+    let (controllers, pod, assist, watched) = tokio::join!(
         controllers(cluster, read_config),
         pod(cluster, record.as_ref(), &candidates),
+        assist(cluster, record.as_ref(), has_candidates),
         renewal(cluster, name, lease, watch, sent),
     );
     let (lease, observed, has_renewed) = watched?;
@@ -123,6 +127,7 @@ pub(super) async fn read(
         has_renewed,
         controllers,
         pod,
+        assist,
         now,
     })
 }
@@ -252,6 +257,12 @@ async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[Read
         Ok(pod) => HolderPod::Read(pod.map(|pod| pod.record)),
         Err(error) => HolderPod::Unread(format!("cannot read the Pod {name}: {:#}", api_error(error))),
     }
+}
+
+async fn assist(cluster: &Cluster, record: Option<&LeaseRecord>, has_candidates: bool) -> Option<Assistance> {
+    let mut assist = Assistance::of(&cluster.namespace, record?, has_candidates)?;
+    assist.complete(cluster).await;
+    Some(assist)
 }
 
 #[cfg(test)]

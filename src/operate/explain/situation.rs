@@ -7,7 +7,7 @@ use hustings_core::election::{CandidateVerdict, Election};
 use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, WireTime, reliance};
 
 use super::scene::Scene;
-use crate::operate::status::{self, CandidateRow, LeaseRow, LeaseState};
+use crate::operate::status::{self, Assistance, AssistanceState, CandidateRow, LeaseRow, LeaseState};
 use crate::predict::forecast::{self, Forecast, Objects};
 
 /// A scene, with the facts derived from it.
@@ -37,6 +37,8 @@ pub(super) enum HolderKind {
     Foreign,
     /// A replica of a group without candidates and controllers.
     Direct,
+    /// An elector of another program, which a controller assists.
+    Assisted,
     /// An elector of another program.
     Unknown,
 }
@@ -48,7 +50,8 @@ impl<'a> Situation<'a> {
             scene.observed.clone().map(|observed| (key.clone(), observed)).into_iter().collect();
         let leases = scene.lease.clone().into_iter().collect();
         let mut rows = status::rows(leases, scene.candidates.clone(), &observed, scene.now, true);
-        let row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new(), scene.now));
+        let mut row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new(), scene.now));
+        row.assist.clone_from(&scene.assist);
         let records = scene.candidates.iter().map(|candidate| &candidate.record);
         let election = status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
         let mut situation =
@@ -117,12 +120,18 @@ impl<'a> Situation<'a> {
         self.present.verdicts.iter().find(|verdict| verdict.candidate == row.key())
     }
 
+    /// What is known of the holder, if a controller assists it.
+    pub(super) fn assistance(&self) -> Option<&Assistance> {
+        self.row.assist.as_ref().filter(|assist| assist.state != AssistanceState::NoEffect)
+    }
+
     fn leadership(&self) -> HolderKind {
         match self.row.state {
             LeaseState::Granted => HolderKind::Granted,
             LeaseState::Held => match self.holding_candidate() {
                 Some(candidate) if candidate.rank.is_some() => HolderKind::Candidate(candidate.kind),
                 _ if !self.row.candidates.is_empty() => HolderKind::Foreign,
+                _ if self.assistance().is_some() => HolderKind::Assisted,
                 _ if self.row.token.is_some() => HolderKind::Direct,
                 _ => HolderKind::Unknown,
             },

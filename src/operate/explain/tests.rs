@@ -16,7 +16,7 @@ use super::render::render;
 use super::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags, Scene};
 use super::{explain, limit};
 use crate::base::terminal::Styles;
-use crate::operate::status;
+use crate::operate::status::{self, Assistance};
 use crate::predict::forecast::{HolderForecast, Objects, forecast};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/explain");
@@ -217,12 +217,19 @@ fn scene(input: &Value) -> Scene {
     });
     let seconds = |name: &str| Duration::from_secs_f64(input[name].as_f64().unwrap_or(0.0));
     let moment = Moment::from_micros(0);
+    let candidates: Vec<_> = input["candidates"].as_array().into_iter().flatten().map(candidate).collect();
+    let record = lease.as_ref().map(|lease| &lease.record);
+    let mut assist = record.and_then(|record| Assistance::of("shop", record, !candidates.is_empty()));
+    if let (Some(assist), HolderPod::Read(pod)) = (&mut assist, pod(&input["pod"])) {
+        assist.identify(pod.as_ref());
+    }
     Scene {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
         observed: lease.as_ref().map(|lease| Observed::first(lease.record.clone(), moment)),
         lease,
-        candidates: input["candidates"].as_array().into_iter().flatten().map(candidate).collect(),
+        candidates,
+        assist,
         has_renewed: input["renewed"].as_bool().unwrap_or(false),
         watched_for: seconds("watched"),
         controllers: controllers(&input["controllers"]),
@@ -293,7 +300,8 @@ fn controllers(input: &Value) -> Controllers {
 /// Reads the state of the Pod `pod-uid` with the container `web`. An unknown word is the reason why it cannot be read.
 fn pod(input: &Value) -> HolderPod {
     let end = ContainerEnd::at(time("2026-01-02T03:05:00Z"), "OOMKilled");
-    let running = PodRecord { uid: "pod-uid".into(), ..PodRecord::default() };
+    let containers = [ContainerRecord::ended("web", [])].into();
+    let running = PodRecord { name: "web-0".into(), uid: "pod-uid".into(), containers, ..PodRecord::default() };
     let terminated = PodRecord { containers: [ContainerRecord::ended("web", [end])].into(), ..running.clone() };
     match input.as_str() {
         None => HolderPod::Unnamed,

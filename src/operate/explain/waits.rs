@@ -22,7 +22,11 @@ const CANDIDATES: &str = "candidates";
 pub(super) fn waits(situation: &Situation<'_>) -> Vec<ExplainedWait> {
     let mut waits = Vec::new();
     match situation.leadership {
-        HolderKind::Candidate(_) | HolderKind::Foreign | HolderKind::Direct | HolderKind::Unknown => {
+        HolderKind::Candidate(_)
+        | HolderKind::Foreign
+        | HolderKind::Direct
+        | HolderKind::Assisted
+        | HolderKind::Unknown => {
             waits.extend(of_term(situation));
             waits.extend(of_request(situation));
         }
@@ -49,8 +53,10 @@ fn of_term(situation: &Situation<'_>) -> Vec<ExplainedWait> {
         ),
     )];
     let expiry = "The Lease expires unless the holder renews it.".to_owned();
-    let of =
-        if matches!(situation.leadership, HolderKind::Direct | HolderKind::Unknown) { CANDIDATES } else { CONTROLLER };
+    let of = match situation.leadership {
+        HolderKind::Direct | HolderKind::Assisted | HolderKind::Unknown => CANDIDATES,
+        _ => CONTROLLER,
+    };
     waits.extend(rest(situation).map(|rest| within(of, Timer::Expiry.as_str(), rest, expiry)));
     waits
 }

@@ -16,6 +16,7 @@ use crate::base::cluster::{Cluster, candidates_unknown, scoped};
 use crate::base::hint::Hinted;
 use crate::base::nearest;
 use crate::base::pages::Pages;
+use crate::operate::assisted::complete_all;
 
 /// The warning for a user who may not list native candidates.
 pub(crate) const NATIVES_NOT_SHOWN: &str =
@@ -137,7 +138,8 @@ pub(super) async fn read_pages(
             (None, None) => BTreeMap::new(),
         };
         let of_page = std::mem::replace(&mut waiting, later).into_values().flatten().collect();
-        let rows = of_reads(leases, of_page, config);
+        let mut rows = of_reads(leases, of_page, config);
+        complete_all(cluster, rows.iter_mut().filter_map(|row| row.assist.as_mut())).await;
         count += rows.len();
         unexplained |= rows.iter().any(LeaseRow::has_unexplained_holder);
         // Replicas in direct mode need no CRD. A missing CRD is therefore an error only if there is nothing to show.

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use super::native;
+use crate::operate::assisted::Assistance;
 
 /// A Lease with its candidates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -57,6 +58,9 @@ pub struct LeaseRow {
     /// `hustings.io/pin`: the candidate that ranks first, and until when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
+    /// What is known of its holder, if the Lease is assisted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assist: Option<Assistance>,
     /// `hustings.io/asked-by`: who asked for the newest act, as its writer claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<String>,
@@ -124,10 +128,10 @@ impl LeaseRow {
         *self == Self { expires_within_seconds: self.expires_within_seconds, ..other.clone() }
     }
 
-    /// Whether the kind of the holder is unknown: it has neither a candidate nor a token.
+    /// Whether the kind of the holder is unknown: it has neither a candidate nor a token, and is not assisted.
     pub(super) fn has_unexplained_holder(&self) -> bool {
         let stands = |holder: &String| self.candidates.iter().any(|candidate| candidate.name == *holder);
-        self.token.is_none() && self.holder.as_ref().is_some_and(|holder| !stands(holder))
+        self.token.is_none() && self.assist.is_none() && self.holder.as_ref().is_some_and(|holder| !stands(holder))
     }
 }
 
@@ -232,6 +236,7 @@ fn row(
         None => without_holder(LeaseState::Unheld),
     };
     let state = or_no_candidate(state, &candidates);
+    let assist = Assistance::of(&namespace, record, !candidates.is_empty());
     follow_holder(&mut candidates, record.holder.as_deref(), state);
     LeaseRow {
         candidates: ranked((&namespace, &name), Some(observed), candidates, now),
@@ -250,6 +255,7 @@ fn row(
         hold,
         transfer: record.acts.transfer.as_ref().map(|to| to.as_str().to_owned()),
         pin: pin.map(|pin| act_text(pin, pin_text)),
+        assist,
         asked_by: record.acts.asked_by.clone(),
         reason: lease.reason().map(str::to_owned),
     }

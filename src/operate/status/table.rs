@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::Cell;
 
+use super::AssistanceState;
 use super::color::{color_of, color_of_candidate};
 use super::snapshot::{CandidateRow, LeaseRow};
 use crate::base::table::{colored, plain, trimmed};
@@ -54,7 +55,7 @@ fn overview(rows: &[LeaseRow], form: Form) -> String {
             since(row),
             expires(row),
             or_dash(row.preferred.as_deref()),
-            row.candidates.len().to_string(),
+            candidates_or_assistance(row),
         ];
         if form.is_wide {
             cells.extend([
@@ -72,6 +73,16 @@ fn overview(rows: &[LeaseRow], form: Form) -> String {
         table.add_row(cells);
     }
     trimmed(&mut table, form.styles)
+}
+
+/// How many candidates the Lease has; of an assisted Lease, what is known of its holder instead.
+fn candidates_or_assistance(row: &LeaseRow) -> String {
+    match row.assist.as_ref().map(|assist| assist.state) {
+        None => row.candidates.len().to_string(),
+        Some(AssistanceState::Identified | AssistanceState::NoHolder) => "assisted".to_owned(),
+        Some(AssistanceState::NoEffect) if !row.candidates.is_empty() => row.candidates.len().to_string(),
+        Some(state) => format!("assisted: {}", state.as_str()),
+    }
 }
 
 /// The acts of administrators in force on the Lease.
@@ -102,6 +113,9 @@ fn full(row: &LeaseRow, styles: Styles) -> String {
         ("until", row.hold_until.clone()),
         ("transfer", row.transfer.clone()),
         ("pin", row.pin.clone()),
+        ("assisted", row.assist.as_ref().map(|assist| format!("{}: {}", assist.state.as_str(), assist.reason))),
+        ("options", row.assist.as_ref().map(|assist| assist.options.to_string()).filter(|text| !text.is_empty())),
+        ("pod", row.assist.as_ref().and_then(|assist| assist.pod.clone())),
         ("asked by", row.asked_by.clone()),
         ("reason", row.reason.clone()),
     ];

@@ -32,6 +32,7 @@ use super::snapshot::{self, LeaseRow, rows};
 use crate::base::cluster::{Cluster, api_error, limited, scoped_native};
 use crate::base::hint::Hinted;
 use crate::base::pages::TIMEOUT;
+use crate::operate::assisted::complete_all;
 
 /// How long to collect changes that arrive together.
 const SETTLING: Duration = Duration::from_millis(50);
@@ -115,7 +116,8 @@ async fn show_changes(
         }
         let now = clock.both();
         if stores.are_listed(&absent) {
-            let rows = stores.rows(cluster, config, &mut observed, now);
+            let mut rows = stores.rows(cluster, config, &mut observed, now);
+            read_new_holders(cluster, &shown, &mut rows).await;
             // The time until expiry always shrinks. That alone is not a change.
             let same = shown.len() == rows.len()
                 && shown.iter().zip(&rows).all(|(one, other)| one.equals_except_expiry(other));
@@ -216,6 +218,23 @@ impl WatchedStores {
         observe(&leases, observed, now);
         rows(leases, candidates, observed, now, config.lease.is_some())
     }
+}
+
+/// Reads the Pods of the holders of assisted Leases that were not shown before.
+async fn read_new_holders(cluster: &Cluster, shown: &[LeaseRow], rows: &mut [LeaseRow]) {
+    let key = |row: &LeaseRow| (row.namespace.clone(), row.lease.clone());
+    let known: BTreeMap<_, _> =
+        shown.iter().filter_map(|row| Some((key(row), (&row.holder, row.assist.as_ref()?)))).collect();
+    let mut unread = Vec::new();
+    for row in rows {
+        let known = known.get(&key(row)).filter(|(holder, _)| **holder == row.holder).map(|(_, assist)| *assist);
+        match (&mut row.assist, known) {
+            (Some(assist), Some(known)) if assist.is_about_the_same_pod(known) => *assist = known.clone(),
+            (Some(assist), _) => unread.push(assist),
+            (None, _) => {}
+        }
+    }
+    complete_all(cluster, unread).await;
 }
 
 fn is_listed<K>(store: &Store<K>) -> bool
