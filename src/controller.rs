@@ -13,6 +13,7 @@
 //! - Every write to an elected Lease or to a candidate passes the write gate of the controllers' own Lease, unless this
 //!   is the only controller.
 
+mod assist;
 mod config;
 mod dispatcher;
 mod display;
@@ -53,8 +54,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::assist::AssistList;
 pub(crate) use self::config::OWN_LEASE;
-pub use self::config::{Config, EvidenceConfig, GatedClient, NativeMode, OwnLease, Surroundings};
+pub use self::config::{AssistedLease, Config, EvidenceConfig, GatedClient, NativeMode, OwnLease, Surroundings};
 use self::dispatcher::{Dispatcher, DispatcherParts};
 use self::events::EventPublisher;
 use self::evidence::ReadNode;
@@ -226,6 +228,10 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
     let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, namespaces, executor.forbidden(), permitted));
+    if !config.assist.is_empty() {
+        let list = AssistList::new(&config.assist, own_lease.as_ref(), stores.clone(), executor.clone());
+        tasks.spawn(list.run(leading.clone()));
+    }
     let reporting = Reporting::new(publisher, metrics, &health, page.map(|page| (identity, page)));
     let parts = DispatcherParts {
         config: config.election.clone(),

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use hustings_core::assist::AssistOptions;
 use hustings_core::election::{self, NODE_LEASES};
 
 use super::Mistakes;
+use super::acts::{LeasePath, lease_path};
 use super::timing::timing;
 use crate::base::duration;
 use crate::base::parsers::{at_most, namespace_name, object_name, value, whole_seconds};
-use crate::controller::{Config, EvidenceConfig, NativeMode, OWN_LEASE, OwnLease};
+use crate::controller::{AssistedLease, Config, EvidenceConfig, NativeMode, OWN_LEASE, OwnLease};
 use crate::serve::http::ListenAddress;
 use crate::serve::metrics::DEFAULT_LEASE_LIMIT;
 
@@ -72,6 +74,11 @@ pub struct ControllerFlags {
     /// permission to get, list and watch Nodes
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_nodes: bool,
+    /// Keep this Lease assisted: write hustings.io/assist again whenever it is missing or differs. Repeat the flag, or
+    /// separate Leases by semicolons; needs --evidence-pods
+    #[arg(long, value_name = "NAMESPACE/NAME[,container=C][,pod-namespace=N][,pod-prefix=P]",
+        value_parser = value(AssistedFlags::read))]
+    pub assist: Vec<AssistedFlags>,
     /// How long a Lease without a holder waits for more candidates after the first one has appeared; 0s does not wait
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(|text| at_most(text, LONGEST_SETTLING)))]
     pub settling: Duration,
@@ -83,6 +90,10 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_LEASE_LIMIT, value_parser = value(lease_limit))]
     pub metrics_lease_limit: usize,
 }
+
+/// Leases to keep assisted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssistedFlags(Vec<AssistedLease>);
 
 /// Names of namespaces, sorted and without repetition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +118,9 @@ impl ControllerFlags {
                 return None;
             }
         };
+        let assist = assisted(self.assist, &self.watch_namespaces, mistakes)?;
         for (flag, is_set) in [
+            ("--assist", !assist.is_empty()),
             ("--evidence-nodes", self.evidence_nodes),
             ("--evidence-pod-selector", self.evidence_pod_selector.is_some()),
         ] {
@@ -126,6 +139,7 @@ impl ControllerFlags {
             own_lease: self.leader_elect.then_some(own_lease),
             native,
             evidence_pod_selector: self.evidence_pod_selector,
+            assist,
             election: election::Config {
                 settling: self.settling,
                 validity: self.candidate_validity,
@@ -134,6 +148,51 @@ impl ControllerFlags {
             },
             metrics_lease_limit: self.metrics_lease_limit,
         })
+    }
+}
+
+/// All Leases to keep assisted, sorted; `None` after a mistake.
+fn assisted(
+    flags: Vec<AssistedFlags>,
+    NamespaceFlags(watched): &NamespaceFlags,
+    mistakes: &mut Mistakes,
+) -> Option<Vec<AssistedLease>> {
+    let mut leases: Vec<_> = flags.into_iter().flat_map(|AssistedFlags(leases)| leases).collect();
+    leases.sort();
+    leases.dedup();
+    let twice =
+        leases.windows(2).find(|pair| (&pair[0].namespace, &pair[0].name) == (&pair[1].namespace, &pair[1].name));
+    if let Some([AssistedLease { namespace, name, .. }, ..]) = twice {
+        mistakes.add("--assist", format!("names {namespace}/{name} twice with different options: keep one"));
+        return None;
+    }
+    if let Some(AssistedLease { namespace, name, .. }) =
+        leases.iter().find(|lease| !watched.is_empty() && !watched.contains(&lease.namespace))
+    {
+        let text = format!("names {namespace}/{name}, but --watch-namespaces lacks {namespace}: add it there");
+        mistakes.add("--assist", text);
+        return None;
+    }
+    Some(leases)
+}
+
+impl AssistedFlags {
+    fn read(text: &str) -> Result<Self, String> {
+        let items = text.split(';').map(str::trim).filter(|item| !item.is_empty());
+        let read = |item: &str| {
+            let (path, options) = item.split_once(',').unwrap_or((item, ""));
+            let LeasePath { namespace, name } = lease_path(path.trim())?;
+            let namespace =
+                namespace.ok_or_else(|| format!("{path:?} has no namespace: use the form NAMESPACE/NAME"))?;
+            if namespace == NODE_LEASES {
+                return Err(format!("{item:?} is the heartbeat of a node, not a lock: remove it"));
+            }
+            Ok(AssistedLease { namespace, name, options: AssistOptions::read(options)? })
+        };
+        match items.map(read).collect::<Result<Vec<_>, _>>()? {
+            leases if leases.is_empty() => Err(format!("{text:?} names no Lease: use the form NAMESPACE/NAME")),
+            leases => Ok(Self(leases)),
+        }
     }
 }
 
@@ -175,6 +234,31 @@ mod tests {
     }
 
     #[test]
+    fn assisted_leases_are_a_list_without_repetition() {
+        let read = |flags: &str| read(&format!("--evidence-pods {flags}")).map(|config| config.assist);
+        let lease = |name: &str, options: &str| AssistedLease {
+            namespace: "n".to_owned(),
+            name: name.to_owned(),
+            options: AssistOptions::read(options).unwrap(),
+        };
+        let flags = "--assist=n/b,container=c,pod-prefix=p --assist=n/a;;n/b,pod-prefix=p,container=c;";
+        assert_eq!(read(flags).unwrap(), [lease("a", ""), lease("b", "container=c,pod-prefix=p")]);
+        assert_eq!(read("").unwrap(), []);
+        assert_mistakes(
+            &[
+                ("--assist=;", " names no Lease"),
+                ("--assist=a", " has no namespace"),
+                ("--assist=N/a", "is not a valid DNS label"),
+                ("--assist=kube-node-lease/a", "is the heartbeat of a node"),
+                ("--assist=n/a,on", " is not an option"),
+                ("--assist=n/a;n/a,container=c", "--assist: names n/a twice with different options"),
+                ("--assist=n/a --watch-namespaces=m", "--watch-namespaces lacks n"),
+            ],
+            read,
+        );
+    }
+
+    #[test]
     fn flags_that_need_another_one_are_rejected_without_it() {
         for (flags, expected) in [
             ("", (NativeMode::Off, false, false)),
@@ -194,6 +278,7 @@ mod tests {
             &[
                 ("--native-stand-in", "--native-stand-in: needs --native"),
                 ("--evidence-nodes", "--evidence-nodes: needs --evidence-pods"),
+                ("--assist=n/a", "--assist: needs --evidence-pods"),
                 ("--settling=10001ms", "is longer than 10s"),
                 ("--metrics-lease-limit=-1", "is not a number of Leases"),
                 ("--leader-elect-renew-deadline=15s", "--leader-elect-renew-deadline: the renew deadline of 15s"),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hustings_client::WriteGate;
 use hustings_client::clock::Clock;
+use hustings_core::assist::AssistOptions;
 use hustings_core::election;
 pub use hustings_core::election::EvidenceConfig;
 use hustings_core::elector::Timing;
@@ -33,10 +34,23 @@ pub struct Config {
     pub native: NativeMode,
     /// The label selector of the Pods to watch for evidence; `None` for all.
     pub evidence_pod_selector: Option<String>,
+    /// The Leases that the leading controller keeps assisted, sorted.
+    pub assist: Vec<AssistedLease>,
     /// The configuration of each election.
     pub election: election::Config,
     /// The most Leases that have their own series in the metrics.
     pub metrics_lease_limit: usize,
+}
+
+/// A Lease that a controller keeps assisted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AssistedLease {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Where its holders run.
+    pub options: AssistOptions,
 }
 
 /// Whether a controller elects native candidates.

@@ -11,8 +11,9 @@ use futures::StreamExt as _;
 use futures::stream;
 use hustings_client::clock::Clock;
 use hustings_client::store::{Answer, CandidatePatch, Failure, Kubernetes, Object, Request, Store as _, reply_of};
+use hustings_core::assist::AssistOptions;
 use hustings_core::election::{Action, Event, Observation};
-use hustings_core::model::{LeaseWrite, Moment, Purpose, Set};
+use hustings_core::model::{Annotation, LeaseWrite, Moment, Purpose, Set};
 use tokio::sync::Notify;
 
 use super::events::EventPublisher;
@@ -107,6 +108,26 @@ impl Executor {
         let request = Request::patch_status(&candidate, &*uid, status, since);
         let (sent, answer) = self.timed(&key, &request).await;
         self.outcome(&key, &request, sent, answer).await
+    }
+
+    /// Writes the annotation with which a Lease is assisted and the label, if the Lease exists and lacks one of them.
+    pub(super) async fn assist(&self, key: &LeaseKey, options: &AssistOptions) {
+        let read = Request::ReadLease { name: key.name().to_string() };
+        let (_, answer) = self.send(key, &read).await;
+        self.record(key, kind_of(&read), key.name(), answer.as_ref().err());
+        let Ok(Some(Object::Lease(record))) = answer else { return };
+        let is_right = record.acts.assist.as_ref().and_then(Annotation::valid) == Some(options);
+        if is_right && record.enrolled {
+            return;
+        }
+        let write = LeaseWrite { assist: Set::To(options.clone()), ..LeaseWrite::new(Purpose::Act, &record) };
+        let request = Request::WriteLease { name: key.name().to_string(), write: Box::new(write) };
+        let (_, answer) = self.send(key, &request).await;
+        self.record(key, kind_of(&request), key.name(), answer.as_ref().err());
+        if answer.is_ok() {
+            let options = options.to_string();
+            tracing::info!(lease = %key, options, "the Lease is assisted, because --assist lists it");
+        }
     }
 
     /// Sends a request when its namespace has a slot, and returns its outcome. Publishes `event` if the request writes

@@ -38,6 +38,10 @@ impl LeaseKey {
         Self(ObjectKey { namespace: namespace.into(), name: name.into() })
     }
 
+    pub(super) const fn object(&self) -> &ObjectKey {
+        &self.0
+    }
+
     pub(super) fn namespace(&self) -> &Arc<str> {
         &self.0.namespace
     }

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
-use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord};
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 
-use super::key::ObjectKey;
+use super::key::{LeaseKey, ObjectKey};
 use super::status::Transitions;
 use super::watched::{Scope, WatchedCandidate, WatchedKind};
 
@@ -62,6 +62,11 @@ impl Stores {
     /// Adds the store of a watch of native candidates.
     pub(super) fn add_native(&mut self, scope: &Scope, store: Store<Stored<ReadNativeCandidate>>) {
         self.native.0.push((scope.clone(), store));
+    }
+
+    /// A Lease as its watch last showed it.
+    pub(super) fn lease(&self, key: &LeaseKey) -> Option<Arc<LeaseRecord>> {
+        self.leases.get(key.object())
     }
 
     /// A candidate as its watch last showed it.

@@ -15,7 +15,7 @@ const LONGEST_EXCERPT: usize = 64;
 const LONGEST_NAME: usize = 253;
 
 /// Annotation `hustings.io/assist` of a Lease: where its holders run. Its text may be empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssistOptions {
     /// The container that holds the Lease. Without it, the Pod must have exactly one container.
     pub container: Option<String>,

@@ -9,7 +9,7 @@ use super::requests::refused;
 use super::scene::ActScene;
 use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
-use crate::controller::OWN_LEASE;
+use crate::controller::{Config, OWN_LEASE};
 use crate::operate::assisted::AssistanceState;
 use crate::operate::check::{ReadConfig, find_installations};
 
@@ -68,7 +68,7 @@ pub(super) async fn add_notes(cluster: &Cluster, act: &LeaseAct, read_config: Re
     }
     let warning = match act {
         LeaseAct::Assist(_) => without_controller(cluster, read_config).await,
-        _ => None,
+        _ => listed(cluster, &report.lease, read_config).await,
     };
     report.warnings.extend(warning);
 }
@@ -95,4 +95,17 @@ async fn without_controller(cluster: &Cluster, read_config: ReadConfig) -> Optio
     (!may_assist).then(|| {
         format!("no controller that elects in namespace {namespace} uses evidence: set the chart's value evidence.pods")
     })
+}
+
+/// Which controller writes the annotation again, as far as the caller can see the controllers.
+async fn listed(cluster: &Cluster, lease: &str, read_config: ReadConfig) -> Option<String> {
+    let found = find_installations(&cluster.leases, None, read_config).await.ok()?;
+    let lists = |config: &Config| {
+        config.assist.iter().any(|listed| listed.namespace == cluster.namespace && listed.name == lease)
+    };
+    let controller = found.iter().find(|installation| installation.config.as_ref().is_ok_and(lists))?;
+    Some(format!(
+        "the controllers of Deployment {} in namespace {} assist it again: remove it from the chart's value assist.leases",
+        controller.name, controller.namespace
+    ))
 }

@@ -107,3 +107,48 @@ async fn an_assisted_lease_is_released_when_the_kubelet_reports_the_end_of_its_h
     assert_eq!(world.holder("web").await.as_deref(), Some("web-0_2"));
     assert!(third.leads() && !fourth.leads());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listed_lease_is_assisted_again_whenever_its_annotation_is_missing_or_differs() {
+    let world = world("listed").await;
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
+    let create = async |name: &str| {
+        let lease = json!({ "metadata": { "name": name }, "spec": { "holderIdentity": "web-0_1", "leaseDurationSeconds": 300 } });
+        leases.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+    };
+    let assisted = async |name: &str, options: &str| {
+        eventually(&format!("{name} is assisted"), async || {
+            let lease = world.lease(name).await.ok_or("no Lease")?;
+            let found = lease.annotations().get("hustings.io/assist").cloned();
+            let is_right = lease.record.enrolled && found.as_deref() == Some(options);
+            if is_right { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    };
+    create("web").await;
+    let list = [
+        format!("--assist={}/web,container=app", world.namespace),
+        format!("--assist={0}/missing;{0}/later", world.namespace),
+    ];
+    let flags = ["--evidence-pods", &list[0], &list[1]];
+    let controller = world.controller_with(&flags).await.ready().await;
+    assisted("web", "container=app").await;
+
+    let removed = json!({ "metadata": {
+        "labels": { "hustings.io/enrolled": null }, "annotations": { "hustings.io/assist": null },
+    }});
+    leases.patch("web", &PatchParams::default(), &Patch::Merge(removed)).await.unwrap();
+    assisted("web", "container=app").await;
+    assist(&world, "").await;
+    assisted("web", "container=app").await;
+    create("later").await;
+    assisted("later", "").await;
+    assert!(world.lease("missing").await.is_none(), "the controller creates no Lease");
+    eventually("the metrics count the holders of which no Pod is known", async || {
+        match controller.metric_if_any(r#"hustings_leases{state="unidentified"}"#).await {
+            Ok(2.0) => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
