@@ -209,7 +209,7 @@ impl Display {
         ElectionView {
             namespace: key.namespace().to_string(),
             name: key.name().to_string(),
-            state: words::state(&self.lease),
+            state: words::state(&self.lease, election),
             severity: Problem::worst(&problems),
             holder: holder.map(visible),
             since: record.filter(|_| holder.is_some()).and_then(|record| record.acquire_time).map(MicroTime),
@@ -227,7 +227,9 @@ impl Display {
 
     /// Why the holder leads, or why nobody does.
     fn why(&self, now: Now, election: &Election) -> String {
-        let LeaseVerdict::Held { holder, taken_up, .. } = &self.lease else { return words::vacancy(&self.lease) };
+        let LeaseVerdict::Held { holder, taken_up, .. } = &self.lease else {
+            return words::vacancy(&self.lease, election);
+        };
         if !taken_up {
             return Reason::Granted.to_string();
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hustings_core::election::{Action, Decision, Election, Event, LeaseVerdict, Report};
 use hustings_core::model::{Cause, Ending, Moment, Observed, Unheld};
 
+use super::assist;
 use super::key::LeaseKey;
 use super::reporting::ElectionsByKey;
 use crate::serve::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseStateLabel, ValueLabel, count};
@@ -52,7 +53,7 @@ impl Measurements {
         }
         let new = || Measured { state: LeaseStateLabel::Unread, gap: None, sampled_transitions: None };
         let measured = self.leases.entry(key.clone()).or_insert_with(new);
-        measured.state = state(&decision.lease);
+        measured.state = state(&decision.lease, election);
         measured.follow_gap(now, &decision.lease, election, &self.metrics);
     }
 
@@ -97,7 +98,10 @@ impl Measured {
     fn sample(&mut self, key: &LeaseKey, election: &Election, now: Moment) -> Option<LeaseSample> {
         let held = match self.state {
             LeaseStateLabel::Unread => return None,
-            LeaseStateLabel::Held | LeaseStateLabel::Foreign => true,
+            LeaseStateLabel::Held
+            | LeaseStateLabel::Foreign
+            | LeaseStateLabel::Assisted
+            | LeaseStateLabel::Unidentified => true,
             LeaseStateLabel::Granted
             | LeaseStateLabel::Unheld
             | LeaseStateLabel::NoCandidate
@@ -153,12 +157,14 @@ impl Measured {
     }
 }
 
-const fn state(verdict: &LeaseVerdict) -> LeaseStateLabel {
+fn state(verdict: &LeaseVerdict, election: &Election) -> LeaseStateLabel {
     match verdict {
         LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseStateLabel::Unread,
         LeaseVerdict::Held { taken_up: true, .. } => LeaseStateLabel::Held,
         LeaseVerdict::Held { taken_up: false, .. } => LeaseStateLabel::Granted,
-        LeaseVerdict::Foreign { .. } => LeaseStateLabel::Foreign,
+        LeaseVerdict::Foreign { .. } if !election.is_assisted() => LeaseStateLabel::Foreign,
+        LeaseVerdict::Foreign { .. } if assist::doubt(election).is_none() => LeaseStateLabel::Assisted,
+        LeaseVerdict::Foreign { .. } => LeaseStateLabel::Unidentified,
         LeaseVerdict::Reserved { .. } => LeaseStateLabel::Reserved,
         LeaseVerdict::Unheld { .. } => LeaseStateLabel::Unheld,
         LeaseVerdict::NoLiveCandidate { .. } => LeaseStateLabel::NoCandidate,

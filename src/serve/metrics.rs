@@ -206,7 +206,7 @@ impl ControllerMetrics {
         );
         registry.register(
             "leases",
-            "Leases by state; reserved: without a holder, but a process may still rely on it; unread: not read yet",
+            "Leases by state; reserved: without a holder, but a process may still rely on it; unread: not read yet; unidentified: assisted, but nothing would prove the holder dead",
             self.leases.clone(),
         );
         registry.register("candidates", "Candidates of all Leases", self.candidates.clone());

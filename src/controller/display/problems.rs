@@ -11,6 +11,7 @@ use hustings_core::model::{CandidateState, Hold, LeaseActs, Now, WireTime};
 
 use super::words;
 use crate::base::terminal::visible;
+use crate::controller::assist;
 use crate::serve::page::{CandidateView, Problem, Severity};
 
 /// How long a Lease may be free before the page calls that critical. An election takes less than a second among live
@@ -59,7 +60,7 @@ impl ProblemFacts<'_> {
                     Hold::Pause(_) => Severity::Warning,
                     Hold::ThirdPartyStrategy(_) => Severity::Info,
                 };
-                (severity, words::vacancy(self.lease))
+                (severity, words::vacancy(self.lease, self.election))
             }
             LeaseVerdict::NoLiveCandidate { .. } => (Severity::Critical, self.no_live_candidate().to_string()),
             LeaseVerdict::Unheld { since, .. } if !self.candidates.is_empty() => {
@@ -70,9 +71,13 @@ impl ProblemFacts<'_> {
             LeaseVerdict::Held { taken_up: false, .. } => {
                 (Severity::Info, "The elected candidate has not taken up the Lease yet.".to_owned())
             }
-            LeaseVerdict::Reserved { .. } => (Severity::Warning, words::vacancy(self.lease)),
+            LeaseVerdict::Reserved { .. } => (Severity::Warning, words::vacancy(self.lease, self.election)),
+            LeaseVerdict::Foreign { .. } if self.election.is_assisted() => {
+                let doubt = assist::doubt(self.election)?;
+                (Severity::Warning, format!("Nothing would prove the death of the assisted holder: {doubt}."))
+            }
             LeaseVerdict::Foreign { .. } => {
-                return Some(Problem::new(Severity::Info, words::vacancy(self.lease)));
+                return Some(Problem::new(Severity::Info, words::vacancy(self.lease, self.election)));
             }
             LeaseVerdict::Held { taken_up: true, .. } if !self.has_next => {
                 return Some(Problem::new(Severity::Info, "No other candidate could take over."));

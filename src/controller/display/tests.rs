@@ -1,8 +1,8 @@
 //! Tests of the view of a Lease, step by step.
 
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_core::election::{Config, Observation, Source};
-use hustings_core::model::{CandidateKey, WireTime};
+use hustings_core::election::{Config, EvidenceConfig, Observation, Source};
+use hustings_core::model::{CandidateKey, ContainerRecord, PodRecord, WireTime};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher;
 use serde_json::{Value, json};
@@ -368,6 +368,29 @@ fn a_holder_without_a_candidate_is_shown_and_left_alone() {
     assert_eq!((view.state, view.severity), ("foreign", Severity::Info));
     assert_eq!(view.holder.as_deref(), Some(r"stranger\u{202e}\n"));
     assert_eq!(view.why, "The holder has no admissible candidate, so the controller leaves it alone.");
+}
+
+#[test]
+fn an_assisted_holder_is_shown_as_such_with_a_warning_while_nothing_would_prove_its_death() {
+    let annotations = json!({ "hustings.io/assist": "" });
+    let mut scene = Scene::new(&[]);
+    scene.lease("web-0_1", "", 7, &annotations);
+    let doubt = "Nothing would prove the death of the assisted holder: the controllers have no --evidence-pods.";
+    assert_eq!(texts(&scene.decided()), [doubt]);
+
+    let evidence = EvidenceConfig { pods: true, ..EvidenceConfig::default() };
+    scene = Scene { election: Election::new(Config { evidence, ..Config::default() }, "n", "l"), ..Scene::new(&[]) };
+    scene.lease("web-0_1", "", 7, &annotations);
+    let view = scene.decided();
+    assert_eq!((view.state, view.severity), ("assisted", Severity::Warning));
+    let why = "The holder knows nothing of Hustings. The controller releases the Lease once it is proven dead.";
+    let doubt = "Nothing would prove the death of the assisted holder: no Pod of the holder is known.";
+    assert_eq!((&*view.why, texts(&view)), (why, vec![doubt]));
+    let containers = [ContainerRecord::ended("app", [])].into();
+    let pod = PodRecord { name: "web-0".into(), uid: "u".into(), containers, ..PodRecord::default() };
+    scene.observe(Observation::Pod { record: pod.into() });
+    let view = scene.decided();
+    assert_eq!((view.state, view.severity, view.problems), ("assisted", Severity::Ok, Vec::new()));
 }
 
 #[test]

@@ -190,6 +190,10 @@ label_values! {
     Reserved = "reserved",
     /// Its live holder has no admissible candidate.
     Foreign = "foreign",
+    /// Its live holder knows nothing of Hustings, and the controller assists it.
+    Assisted = "assisted",
+    /// The same, but nothing would prove the holder dead.
+    Unidentified = "unidentified",
     /// It has no holder, and none of its candidates can be elected.
     NoCandidate = "no-candidate",
     /// It has no holder on purpose.

@@ -6,7 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const SHORTEST_STRIP_MS = 10000;
 const MOST_IN_STRIP = 12;
 const STATES = {
-  held: "led", granted: "granted", foreign: "foreign leader", unheld: "no leader", "no-candidate": "no leader",
+  held: "led", granted: "granted", foreign: "foreign leader", assisted: "assisted leader", unheld: "no leader", "no-candidate": "no leader",
   reserved: "reserved", hold: "on hold", unread: "unknown", "out-of-bounds": "not elected",
 };
 

@@ -57,6 +57,11 @@ impl Election {
         self.members.is_empty() && self.assist_options().is_some()
     }
 
+    /// Whether this controller would observe that the holder of an assisted Lease is dead.
+    pub const fn uses_evidence(&self) -> bool {
+        self.config.evidence.pods
+    }
+
     /// The name of the Pod in which the holder of an assisted Lease runs, and its namespace.
     pub fn assisted_pod(&self) -> Option<(&str, String)> {
         let options = self.assist_options().filter(|_| self.members.is_empty())?;
