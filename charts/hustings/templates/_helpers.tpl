@@ -109,6 +109,14 @@ values, each after "=". A flag without a value is empty. */}}
 {{- toJson $flags }}
 {{- end }}
 
+{{- /* The flag for one item of assist.leases. */}}
+{{- define "hustings.assisted" -}}
+--assist={{ .lease }}
+{{- with .container }},container={{ . }}{{ end }}
+{{- with .podNamespace }},pod-namespace={{ . }}{{ end }}
+{{- with .podPrefix }},pod-prefix={{ . }}{{ end }}
+{{- end }}
+
 {{- /* The namespace of the controllers' own Lease. */}}
 {{- define "hustings.leaseNamespace" -}}
 {{- $flags := include "hustings.extraFlags" . | fromJson }}

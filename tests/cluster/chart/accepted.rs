@@ -13,7 +13,7 @@ use super::{HELMS, helm, repository, run_helm};
 const SYSTEM: &str = "hustings-system";
 
 /// Values as `--set-json` reads them.
-const VALUES: [&str; 78] = [
+const VALUES: [&str; 84] = [
     // The durations of the own Lease, at the edges of each rule.
     r#"leaderElection.leaseDuration="1s""#,
     r#"leaderElection={"leaseDuration":"1s","renewDeadline":"990ms","retryPeriod":"100ms"}"#,
@@ -72,6 +72,12 @@ const VALUES: [&str; 78] = [
     "evidence.nodes=true,evidence.pods=true",
     r#"evidence.podSelector="app""#,
     r#"evidence.podSelector="app",evidence.pods=true"#,
+    r#"assist.leases=[{"lease":"shop/web"}]"#,
+    r#"assist.leases=[{"lease":"shop/web"},{"lease":"a/b.c","container":"app"}],evidence.pods=true"#,
+    r#"assist.leases=[{"lease":"shop/web","podPrefix":"p-","podNamespace":"n"}],evidence.pods=true"#,
+    r#"assist.leases=[{"lease":"shop/web","container":"A"}],evidence.pods=true"#,
+    r#"assist.leases=[{"lease":"shop/web"}],evidence.pods=true,watchNamespaces=["a"]"#,
+    r#"assist.leases=[{"lease":"kube-node-lease/web"}],evidence.pods=true"#,
     r#"log.level="off""#,
     r#"log.level="info,hustings=debug,kube_client::client""#,
     r#"log.level="hustings[election]=trace""#,

@@ -65,6 +65,9 @@ fn wrong_values_are_rejected_with_a_message() {
         (r#"image.pullPolicy="Sometimes""#, "at '/image/pullPolicy'"),
         (r#"prometheusRule.runbook="docs""#, "at '/prometheusRule/runbook'"),
         ("serviceMonitor.enable=true", "at '/serviceMonitor': additional properties 'enable' not allowed"),
+        (r#"assist.leases=["shop/web"]"#, "at '/assist/leases/0': got string, want object"),
+        (r#"assist.leases=[{"lease":"web"}]"#, "at '/assist/leases/0/lease': 'web' does not match pattern"),
+        (r#"assist.leases=[{"container":"app"}]"#, "at '/assist/leases/0': missing property 'lease'"),
         ("networkPolicy.apiServerPorts=[]", "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
         // Without ports, the rule would allow every port.
         ("networkPolicy.apiServerPorts=null", "at '/networkPolicy': missing property 'apiServerPorts'"),
@@ -86,6 +89,14 @@ fn values_that_exclude_or_need_each_other_are_rejected() {
         ("native.standIn=true", "native.standIn: set native.enabled, too"),
         ("evidence.nodes=true", "evidence.nodes: set evidence.pods, too"),
         ("evidence.podSelector=app", "evidence.podSelector: set evidence.pods, too"),
+        ("assist.leases[0].lease=shop/web", "assist.leases: set evidence.pods, too"),
+        ("assist.leases[0].lease=kube-node-lease/a", "kube-node-lease/a is the heartbeat of a node"),
+        (
+            "assist.leases[0].lease=a/b,watchNamespaces={c}",
+            "assist.leases: add the namespace of a/b to watchNamespaces",
+        ),
+        ("assist.leases[0].lease=a/b,assist.leases[1].lease=a/b,assist.leases[1].container=c", "a/b is there twice"),
+        ("extraEnv[0].name=HUSTINGS_ASSIST,extraEnv[0].value=a/b", "set assist.leases instead of HUSTINGS_ASSIST"),
     ] {
         let said = refusal(HELMS[0], &["--set", values]);
         assert!(said.contains(reason), "{values}: {said}");
