@@ -77,7 +77,7 @@ async fn carry_out(
         let user = user.as_deref();
         match &config.act {
             Act::Lease { lease, act, .. } => {
-                leases::carry_out(cluster, lease, act, config, user, reports).await?;
+                Box::pin(leases::carry_out(cluster, lease, act, config, user, reports)).await?;
                 if let Some(report) = reports.last_mut() {
                     assist::add_notes(cluster, act, read_config, report).await;
                 }

@@ -179,7 +179,7 @@ mod tests {
                     .or_else(|| request.path.contains("/leases/l").then_some((200, lease)))
             });
             let mut reports = Vec::new();
-            let done = carry_out(&cluster, "l", &act, &config, Some("ada"), &mut reports).await;
+            let done = Box::pin(carry_out(&cluster, "l", &act, &config, Some("ada"), &mut reports)).await;
             let requests = requests.lock().unwrap();
             let writes = requests.iter().filter(|sent| sent.method == Method::PATCH);
             let sent: Vec<_> = writes.map(|sent| sent.body["metadata"]["resourceVersion"].as_str().unwrap()).collect();

@@ -248,7 +248,7 @@ fn an_absent_session_in_a_write_removes_the_annotation() {
 #[test]
 fn an_enrolling_write_sets_the_label_and_changes_nothing_else() {
     let current = ReadLease::from_json(lease()).record;
-    let write = LeaseWrite { enrol: true, ..LeaseWrite::new(Purpose::Enrol, &current) };
+    let write = LeaseWrite { enrol: Set::To(()), ..LeaseWrite::new(Purpose::Enrol, &current) };
     let labels = json!({ "hustings.io/enrolled": "true" });
     assert_eq!(lease_patch(&write), json!({ "metadata": { "resourceVersion": "7", "labels": labels } }));
 }
