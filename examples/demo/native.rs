@@ -17,8 +17,8 @@ use crate::stage::Stage;
 
 const COMPONENT: ElectedComponent = ElectedComponent::KubeControllerManager;
 const NAMESPACE: &str = "kube-system";
-const NEWER: &str = "1.36";
-const OLDER: &str = "1.35";
+const NEWER: &str = "1.37";
+const OLDER: &str = "1.36";
 
 /// A crash costs the rest of a lease of 15 s, and client-go polls every 2 to 4.4 s.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -36,7 +36,7 @@ pub(crate) async fn play(show: &mut Show, page: bool) -> Result<()> {
 
 async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
     let newer = stage.plane()?.elected_component(COMPONENT, &[]).await?;
-    let older = stage.plane()?.elected_component(COMPONENT, &["--emulated-version=1.35"]).await?;
+    let older = stage.plane()?.elected_component(COMPONENT, &["--emulated-version=1.36"]).await?;
 
     show.scene("Hustings takes the place of the API server's election controller");
     let since = Instant::now();

@@ -16,8 +16,8 @@ use crate::controller::support::{Controller, eventually, install_crd};
 const SYSTEM: &str = "kube-system";
 
 /// The emulation versions of the replicas, which are all of one binary.
-const OLDER: &str = "1.35";
-const NEWER: &str = "1.36";
+const OLDER: &str = "1.36";
+const NEWER: &str = "1.37";
 
 /// The replicas of one component.
 struct Group<'plane> {

@@ -48,7 +48,7 @@ impl ElectedComponent {
 impl ControlPlane {
     /// The command of one replica; pass it to [`spawn`](Self::spawn). It stands with the default timing, 15/10/2 s. The
     /// controller of ServiceAccounts is the only controller that runs. `flags` are added at the end, such as
-    /// `--emulated-version=1.35`.
+    /// `--emulated-version=1.36`.
     ///
     /// A replica that loses its Lease ends with exit code 1: see [`Process::start_again`](crate::Process::start_again).
     pub async fn elected_component(&self, component: ElectedComponent, flags: &[&str]) -> Result<Command> {

@@ -198,7 +198,7 @@ async fn oldest_leads(plane: &ControlPlane, component: ElectedComponent) -> [Pro
         let command = plane.elected_component(component, flags).await.unwrap();
         plane.spawn(&format!("{}-{name}", component.lease()), command).unwrap()
     };
-    let replicas = [start("newer", &[]).await, start("older", &["--emulated-version=1.35"]).await];
+    let replicas = [start("newer", &[]).await, start("older", &["--emulated-version=1.36"]).await];
     let leases = Api::<Lease>::namespaced(plane.admin(), "kube-system");
     let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate");
     let candidates = Api::<DynamicObject>::namespaced_with(plane.admin(), "kube-system", &ApiResource::from_gvk(&kind));
@@ -209,7 +209,7 @@ async fn oldest_leads(plane: &ControlPlane, component: ElectedComponent) -> [Pro
         let holder = leases.get(component.lease()).await.ok().and_then(|lease| lease.spec?.holder_identity);
         let Some(holder) = holder.filter(|holder| !holder.is_empty()) else { return false };
         let candidate = candidates.get(&holder).await.ok();
-        candidate.is_some_and(|candidate| candidate.data["spec"]["emulationVersion"] == "1.35.0")
+        candidate.is_some_and(|candidate| candidate.data["spec"]["emulationVersion"] == "1.36.0")
     })
     .await;
     replicas
