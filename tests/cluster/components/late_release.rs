@@ -1,13 +1,13 @@
-//! A replica with client-go that lost the Lease while it was cut off empties the Lease of its successor when it is
-//! connected again (E6 of docs/protocol.md). Two replicas with Hustings must not lead at once then, and the successor
-//! keeps its term.
+//! A replica with client-go that lost the Lease while it was cut off or paused empties the Lease of its successor when it
+//! continues (E6 of docs/protocol.md). Two replicas with Hustings must not lead at once then, and the successor keeps its
+//! term.
 
 use std::process::Command;
 
-use hustings_controlplane::{Forwarder, Shared, Tool, shared};
-use jiff::SignedDuration;
+use hustings_controlplane::{ControlPlane, Forwarder, Shared, Tool, shared};
+use jiff::{SignedDuration, Timestamp};
 
-use crate::replica::{Replica, assert_one_at_a_time, campaign, lease, until};
+use crate::replica::{Replica, assert_one_at_a_time, campaign, lease, token, until};
 
 const LEASE: &str = "web";
 const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(15);
@@ -29,20 +29,9 @@ struct Stage {
 #[tokio::test]
 async fn a_holder_keeps_the_term_that_client_go_releases_late_and_writes_its_name_back() {
     let stage = Stage::new("late-release").await;
-    let token = stage.successor.says("leading", 0).await.token;
     stage.release_late().await;
 
-    let written = async || {
-        let held = lease(&stage.plane, &stage.namespace, LEASE).await;
-        (held["spec"]["holderIdentity"] == "successor").then_some(held)
-    };
-    let held = until("the holder writes its name back", || stage.successor.log(), written).await;
-    assert_eq!(
-        held["metadata"]["annotations"]["hustings.io/token"].as_str(),
-        Some(token.unwrap().to_string().as_str())
-    );
-    assert!(stage.successor.leads(), "{}", stage.successor.log());
-    assert_eq!(stage.successor.terms().len(), 1, "{}", stage.successor.log());
+    keeps_its_term(&stage.plane, &stage.namespace, &stage.successor).await;
     // The standby observes it, too, and takes nothing over.
     stage.standby_observes(Some("successor"), 1).await;
     assert!(stage.standby.terms().is_empty(), "{}", stage.standby.log());
@@ -61,6 +50,51 @@ async fn a_lease_that_client_go_released_late_expires_before_another_replica_tak
     assert!(led.duration_since(emptied) >= LEASE_DURATION, "{}", stage.standby.log());
     stage.successor_link.release();
     assert_one_at_a_time(&[&stage.successor, &stage.standby], &[]);
+}
+
+/// Before v0.37, client-go gave up at the conflict. Now it reads the Lease of its successor, and empties that.
+#[tokio::test]
+async fn a_holder_keeps_the_term_that_client_go_releases_after_a_conflict_with_its_claim() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("late-release-conflict").await.unwrap();
+    let mut command = Command::new(plane.tool(Tool::ClientGo).await.unwrap());
+    command.args(["--namespace", &namespace, "--lease", LEASE, "--identity=client-go", "--paused-release"]);
+    command.args(["--lease-duration=15s", "--renew-deadline=14s", "--retry-period=10s", "--kubeconfig"]);
+    command.arg(plane.kubeconfig());
+    let client_go = Replica::start(&plane, &namespace, "client-go", command);
+    client_go.says("leading", 0).await;
+    let flags = ["--direct", "--retry-period=500ms"];
+    let command = campaign(&plane.kubeconfig(), &namespace, LEASE, "successor", &flags);
+    let successor = Replica::start(&plane, &namespace, "successor", command);
+    successor.says("observed", 0).await;
+
+    // client-go tries to release for as long as its renew deadline. The Lease must expire before that, so client-go stops
+    // long after a renewal.
+    let silence = SignedDuration::from_secs(7);
+    let silent = async || {
+        let held = lease(&plane, &namespace, LEASE).await;
+        let renewed: Timestamp = held["spec"]["renewTime"].as_str()?.parse().unwrap();
+        (Timestamp::now().duration_since(renewed) >= silence).then_some(())
+    };
+    until("client-go has not renewed for a while", || client_go.log(), silent).await;
+    assert!(client_go.process.stop().await.unwrap().success(), "{}", client_go.log());
+
+    // It waited for the successor, so it has emptied the successor's Lease.
+    client_go.says("released", 0).await;
+    keeps_its_term(&plane, &namespace, &successor).await;
+}
+
+/// Waits until the Lease has the name of this replica again, in its first term.
+async fn keeps_its_term(plane: &ControlPlane, namespace: &str, replica: &Replica) {
+    let led = replica.says("leading", 0).await;
+    let written = async || {
+        let held = lease(plane, namespace, LEASE).await;
+        (held["spec"]["holderIdentity"] == replica.name.as_str()).then_some(held)
+    };
+    let held = until("the holder writes its name back", || replica.log(), written).await;
+    assert_eq!(token(&held), led.token.unwrap().to_string());
+    assert!(replica.leads(), "{}", replica.log());
+    assert_eq!(replica.terms().len(), 1, "{}", replica.log());
 }
 
 impl Stage {

@@ -108,15 +108,38 @@ func (c otherClock) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // reportingLock reports the end of a term before the Lease is released. client-go alone reports it only afterwards.
 type reportingLock struct {
-	resourcelock.Interface
+	*resourcelock.LeaseLock
 	out *printer
+	// pause delays the first release, until another replica holds the Lease: the process is paused between the read of
+	// its release and the write.
+	pause *sync.Once
 }
 
 func (l reportingLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if record.HolderIdentity == "" {
-		l.out.leading(false)
+	if record.HolderIdentity != "" {
+		return l.LeaseLock.Update(ctx, record)
 	}
-	return l.Interface.Update(ctx, record)
+	l.out.leading(false)
+	if l.pause != nil {
+		l.pause.Do(func() { l.untilHeldByAnother(ctx) })
+	}
+	err := l.LeaseLock.Update(ctx, record)
+	if err == nil {
+		l.out.report("released")
+	}
+	return err
+}
+
+// untilHeldByAnother waits until another replica holds the Lease. client-go's own read stays as it is.
+func (l reportingLock) untilHeldByAnother(ctx context.Context) {
+	leases := l.Client.Leases(l.LeaseMeta.Namespace)
+	for ctx.Err() == nil {
+		held, err := leases.Get(ctx, l.LeaseMeta.Name, metav1.GetOptions{})
+		if err == nil && held.Spec.HolderIdentity != nil && *held.Spec.HolderIdentity != l.Identity() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 func main() {
@@ -131,6 +154,7 @@ func main() {
 	emulation := flag.String("emulation-version", "", "the emulation version; without it the binary version")
 	strategy := flag.String("strategy", string(coordinationv1.OldestEmulationVersion), "the strategy of the LeaseCandidate")
 	offset := flag.Duration("clock-offset", 0, "how far the replica's clock is ahead, by the times that it writes")
+	pause := flag.Bool("paused-release", false, "whether to pause in the first release until another replica holds the Lease")
 	flag.Parse()
 
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -174,8 +198,12 @@ func main() {
 		Client:     lockClient.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: *identity},
 	}
+	reporting := reportingLock{LeaseLock: lock, out: out}
+	if *pause {
+		reporting.pause = new(sync.Once)
+	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            reportingLock{lock, out},
+		Lock:            reporting,
 		LeaseDuration:   *duration,
 		RenewDeadline:   *deadline,
 		RetryPeriod:     *retry,
