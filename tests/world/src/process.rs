@@ -116,6 +116,7 @@ impl ControllerProcess {
             }),
             native: NativeMode::Off,
             evidence_pod_selector: None,
+            assist: Vec::new(),
             election: election::Config {
                 settling,
                 evidence: EvidenceConfig { pods: watches_pods, nodes: false },

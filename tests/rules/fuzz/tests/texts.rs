@@ -228,8 +228,10 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                     Task::Pause(flags) => drop(flags.read(mistakes)),
                     Task::Pin(flags) => drop(flags.read(mistakes)),
                     Task::Exclude(flags) => drop(flags.read(mistakes)),
+                    Task::Assist(flags) => drop(flags.read()),
                     Task::Transfer(flags) => drop(flags.read()),
                     Task::Resume(_)
+                    | Task::Unassist(_)
                     | Task::Unpin(_)
                     | Task::Include(_)
                     | Task::Crds
