@@ -221,7 +221,9 @@ fn identify(lock: &mut Lock, lease: &ReadLease, holder: &str, inventory: &Invent
         lock.component = component;
     }
     lock.pod = pod.map(|pod| pod.record.name.to_string());
-    let is_assisted = lease.annotations().contains_key(names::ASSIST);
+    // Without the label, no controller watches the Lease.
+    let is_assisted = lease.annotations().contains_key(names::ASSIST)
+        && lease.labels().get(names::ENROLLED_LABEL).is_some_and(|label| label == names::ENROLLED);
     match &found {
         Identification::Identified { container, .. } => {
             lock.state = if is_assisted { LockState::Assisted } else { LockState::Ready };
