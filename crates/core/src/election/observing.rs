@@ -133,7 +133,7 @@ impl Election {
                 }
             }
             Observation::Pod { record } => self.observe_pod(&record),
-            Observation::Node { record } => self.observe_node(&record),
+            Observation::Node { record } => self.observe_node(&record, now.moment),
             Observation::Failed { target: Target::Lease } => {
                 self.backoff.fail(now.moment, &self.config);
             }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::{Doubt, has_terminated, is_pod_of, place};
 use crate::election::Election;
 use crate::election::member::Member;
-use crate::model::{CandidateKey, Evidence, LeaseRecord, Moment, NodeRecord, Observed, PodRecord};
+use crate::model::{CandidateKey, Evidence, Moment, NodeRecord, Observed, PodRecord};
 
 /// Where the process of a candidate runs, as far as the watches have shown it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::election) struct Place {
     pod: Option<Arc<PodRecord>>,
-    /// Whether the Pod's Node is off.
-    is_node_off: bool,
+    /// Since when the Pod's Node is known to be off.
+    node_off_since: Option<Moment>,
 }
 
 impl Member {
@@ -48,9 +48,9 @@ impl Election {
     }
 
     /// Records a version of a Node.
-    pub(in crate::election) fn observe_node(&mut self, node: &NodeRecord) {
+    pub(in crate::election) fn observe_node(&mut self, node: &NodeRecord, now: Moment) {
         for member in self.members.values_mut().filter(|member| member.runs_on(&node.name)) {
-            member.place.is_node_off = node.is_off();
+            member.place.node_off_since = node.is_off().then(|| member.place.node_off_since.unwrap_or(now));
         }
     }
 
@@ -78,7 +78,7 @@ impl Election {
             return;
         }
         let Some((observed, member)) = self.placed_holder() else { return };
-        let (evidence, changed_at) = (self.evidence_about(observed.record(), member), observed.changed_at());
+        let (evidence, changed_at) = (self.evidence_about(observed, member), observed.changed_at());
         let counted = evidence.and_then(|evidence| {
             let is_free = self.lease.view.observe_death(now);
             if is_free { Ok((evidence, now.since(changed_at))) } else { Err(Doubt::EarlierHolder) }
@@ -96,10 +96,13 @@ impl Election {
         Some((observed, member))
     }
 
-    fn evidence_about(&self, record: &LeaseRecord, member: &Member) -> Result<Evidence, Doubt> {
+    fn evidence_about(&self, observed: &Observed, member: &Member) -> Result<Evidence, Doubt> {
+        let record = observed.record();
         let pod = member.place.pod.as_deref().ok_or(Doubt::PodUnknown)?;
         is_pod_of(record, &member.record, pod)?;
-        if self.config.evidence.nodes && member.place.is_node_off {
+        // A holder that has renewed since then runs on a machine that is on.
+        let is_off = member.place.node_off_since.is_some_and(|since| observed.changed_at() <= since);
+        if self.config.evidence.nodes && is_off {
             return Ok(Evidence::NodeOutOfService);
         }
         has_terminated(record, pod)
@@ -110,7 +113,7 @@ impl Election {
 mod tests {
     use super::*;
     use crate::election::{Config, EvidenceConfig, Observation, Source};
-    use crate::model::{CandidateRecord, ContainerEnd, ContainerRecord, Now, Pod, SessionMark, WireTime};
+    use crate::model::{CandidateRecord, ContainerEnd, ContainerRecord, LeaseRecord, Now, Pod, SessionMark, WireTime};
 
     fn at(seconds: i64) -> Now {
         let micros = seconds * 1_000_000;
@@ -184,7 +187,7 @@ mod tests {
         election.observe(at(4), Observation::Candidate { record: moved, source: Source::Watch });
         election.observe(at(4), pod("v", "o"));
         let place = &election.members.values().next().unwrap().place;
-        assert!(!place.is_node_off && election.concerns_node("o"));
+        assert!(place.node_off_since.is_none() && election.concerns_node("o"));
     }
 
     #[test]
