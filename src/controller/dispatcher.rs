@@ -8,9 +8,10 @@
 //! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write
 //!   statuses. The loop therefore never waits for the API server, and no Lease waits for another.
 
-mod assisted;
+mod homes;
 mod pods;
 mod scopes;
+mod showing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,13 +33,12 @@ use super::execute::Executor;
 use super::key::{LeaseKey, MemberKey};
 use super::leading::Electing;
 use super::queue::Queue;
-use super::reporting::{ElectionsByKey, PagePublisher, Reporting, Shown};
+use super::reporting::{ElectionsByKey, PagePublisher, Reporting};
 use super::status::StatusWrite;
 use super::statuses::Statuses;
 use super::stores::Stores;
 use super::watched::{Scope, WatchEvent, WatchedCandidate};
 use crate::serve::health::Health;
-use crate::serve::metrics::{Resource, count};
 
 /// The shortest pause before the next decision about a Lease. It prevents a busy loop when a deadline has passed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -224,7 +224,7 @@ impl Dispatcher {
         self.misnamed.remove(key);
         let Some(lease) = self.stands_for.remove(key) else { return };
         if let Some(pods) = &mut self.pods {
-            pods.leave(key);
+            pods.candidates.leave(key);
         }
         if self.elections.contains_key(&lease) {
             let candidate = key.candidate.clone();
@@ -351,49 +351,6 @@ impl Dispatcher {
         self.elections.remove(key);
         self.queue.forget(key);
         self.parts.reporting.forget(key);
-    }
-
-    /// Records a heartbeat, and updates the metrics and the warnings.
-    fn measure(&mut self) {
-        self.parts.health.beat();
-        let metrics = &self.parts.reporting.measurements.metrics;
-        metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
-        metrics.candidates.set(count(self.stands_for.len()));
-        if let Some(pods) = &mut self.pods {
-            pods.expire();
-            metrics.watched_objects.get_or_create(&Resource::Pods.label()).set(count(pods.len()));
-        }
-        self.parts.reporting.measure(self.parts.clock.now(), &self.elections, self.leads);
-    }
-
-    /// Records that every view of the page may have changed.
-    fn note_all(&mut self) {
-        if let Some(page) = &mut self.parts.reporting.page {
-            self.elections.keys().for_each(|key| page.note(key));
-        }
-    }
-
-    /// Publishes to the page the Leases that have changed.
-    fn publish(&mut self) {
-        let Some(mut page) = self.parts.reporting.page.take() else { return };
-        page.publish(self.parts.clock.both(), &self.elections, &self.parts.stores, |key, election| {
-            if !self.scopes.is_listed(key.namespace()) {
-                Shown::NotYet
-            } else if self.leads && self.parts.elects(election) {
-                Shown::AsDecided
-            } else {
-                Shown::AsStandby
-            }
-        });
-        self.parts.reporting.page = Some(page);
-    }
-
-    /// Publishes this controller to the page.
-    fn publish_controller(&mut self) {
-        if let Some(page) = &mut self.parts.reporting.page {
-            let (leader, checks) = (self.parts.leading.holder(), self.parts.health.readiness().checks);
-            page.publish_controller(self.parts.clock.now(), &self.elections, leader, self.leads, checks);
-        }
     }
 
     fn is_out_of_bounds(&self, key: &LeaseKey) -> bool {

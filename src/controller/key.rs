@@ -14,7 +14,7 @@ pub(super) struct ObjectKey {
 }
 
 /// Namespace, kind and name of a candidate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct MemberKey {
     pub(super) namespace: Arc<str>,
     pub(super) candidate: CandidateKey,

@@ -96,9 +96,9 @@ impl Assistance {
             Annotation::Valid(_) => (AssistanceState::Unknown, "its Pod was not read".to_owned()),
         };
         let holder = record.holder.clone().filter(|_| state == AssistanceState::Unknown);
-        let pod = holder.as_deref().map(|holder| {
-            format!("{}/{}", options.pod_namespace.as_deref().unwrap_or(namespace), options.pod_name(holder))
-        });
+        let pod = holder
+            .as_deref()
+            .map(|holder| format!("{}/{}", options.namespace_of_pods(namespace), options.pod_name(holder)));
         Some(Self { state, reason, options, pod, container: None, holder })
     }
 
@@ -149,10 +149,12 @@ pub(crate) async fn complete_all<'a>(cluster: &Cluster, holders: impl IntoIterat
     while reads.next().await.is_some() {}
 }
 
-fn is_default(options: &AssistOptions) -> bool {
+/// Whether no option is set, so that they need not be shown.
+pub(super) fn is_default(options: &AssistOptions) -> bool {
     *options == AssistOptions::default()
 }
 
-fn as_text<S: Serializer>(options: &AssistOptions, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes the options as the text of the annotation.
+pub(super) fn as_text<S: Serializer>(options: &AssistOptions, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(options)
 }

@@ -75,7 +75,7 @@ pub struct ControllerMetrics {
     pub each_lease: LeaseMetrics,
     /// How long Leases were without a holder, in seconds, by how they lost the last one.
     pub unheld: Family<ValueLabel, Histogram, fn() -> Histogram>,
-    /// How long holders were silent before evidence proved them dead, in seconds, by the evidence.
+    /// How long holders had not renewed when evidence proved them dead, in seconds, by the evidence.
     pub silence: Family<ValueLabel, Histogram, fn() -> Histogram>,
     /// The longest time that any Lease has currently been without a holder, in seconds.
     pub oldest_unheld: Gauge<f64, AtomicU64>,

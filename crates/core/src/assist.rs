@@ -106,6 +106,11 @@ impl AssistOptions {
         }
     }
 
+    /// The namespace of the Pods of this Lease's holders.
+    pub fn namespace_of_pods<'a>(&'a self, lease_namespace: &'a str) -> &'a str {
+        self.pod_namespace.as_deref().unwrap_or(lease_namespace)
+    }
+
     /// Identifies the container of a holder with this identity. `pod` is the Pod of the name that
     /// [`pod_name`](Self::pod_name) returns, if it exists.
     pub fn identify(&self, identity: &str, pod: Option<&PodRecord>) -> Identification {

@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use election_world::World;
-use hustings_core::election::{Config, Decision, Election, EvidenceConfig, LeaseVerdict, Observation, Source};
+use hustings_core::election::{Config, Decision, Election, EvidenceConfig, Observation, Source};
 use hustings_core::model::{Moment, Now, WireTime};
 use hustings_core::ranking::Rank;
 use proptest::prelude::*;
@@ -33,10 +33,6 @@ fn at(moment: i64) -> Now {
 /// Whether the conventions of the Kubernetes API allow `text` as the `reason` of a condition.
 fn is_reason(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
-}
-
-fn writes(world: &World) -> (usize, usize, usize) {
-    (world.pings, world.lease_writes, world.status_patches)
 }
 
 /// The candidate that leads.
@@ -147,17 +143,6 @@ proptest! {
         prop_assert_eq!(holder.is_some(), anybody, "\n{}", world.take_log());
         let (pings, bound) = (world.pings, 4 * (count + 1));
         prop_assert!(pings <= bound, "{pings} pings, {bound} at the most\n{}", world.take_log());
-        let before = writes(&world);
-        world.run(Duration::from_mins(1));
-        prop_assert_eq!(writes(&world), before, "\n{}", world.take_log());
-        let pings = world.pings;
-        world.restart();
-        world.run(Duration::from_mins(1));
-        prop_assert!(world.pings - pings <= world.standing().count(), "\n{}", world.take_log());
-        if let Some(holder) = &holder {
-            prop_assert!(world.is_leading(holder), "a restart deposes nobody\n{}", world.take_log());
-        }
-        let verdict = world.last().map(|decision| decision.lease.clone());
-        prop_assert_eq!(matches!(verdict, Some(LeaseVerdict::Held { taken_up: true, .. })), holder.is_some());
+        world.check_rest(|world| world.standing().count(), holder.as_deref())?;
     }
 }

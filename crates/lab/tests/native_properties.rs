@@ -9,7 +9,7 @@ mod election_world;
 use std::time::Duration;
 
 use election_world::World;
-use hustings_core::election::{Config, LeaseVerdict};
+use hustings_core::election::Config;
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord};
 use hustings_lab::client_go::Stands;
 use proptest::prelude::*;
@@ -169,10 +169,6 @@ fn leader(world: &World) -> Option<String> {
     world.candidates().map(|record| &record.name).find(|name| world.is_leading(name)).cloned()
 }
 
-fn writes(world: &World) -> (usize, usize, usize) {
-    (world.pings, world.lease_writes, world.status_patches)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -200,17 +196,6 @@ proptest! {
         prop_assert_eq!(holder.is_some(), world.candidates().any(|record| world.is_live(record)), "\n{}", world.take_log());
         let (pings, bound) = (world.pings, 6 * (count + 1));
         prop_assert!(pings <= bound, "{pings} pings, {bound} at the most\n{}", world.take_log());
-        let before = writes(&world);
-        world.run(Duration::from_mins(1));
-        prop_assert_eq!(writes(&world), before, "\n{}", world.take_log());
-        let pings = world.pings;
-        world.restart();
-        world.run(Duration::from_mins(1));
-        prop_assert!(world.pings - pings <= world.candidates().count(), "\n{}", world.take_log());
-        if let Some(holder) = &holder {
-            prop_assert!(world.is_leading(holder), "a restart deposes nobody\n{}", world.take_log());
-        }
-        let verdict = world.last().map(|decision| decision.lease.clone());
-        prop_assert_eq!(matches!(verdict, Some(LeaseVerdict::Held { taken_up: true, .. })), holder.is_some());
+        world.check_rest(|world| world.candidates().count(), holder.as_deref())?;
     }
 }

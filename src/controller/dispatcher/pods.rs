@@ -1,4 +1,4 @@
-//! The Pods that may prove holders dead: the newest version of each, and which candidates run in them.
+//! The Pods that may prove holders dead: the newest version of each.
 //!
 //! A Pod may change before the watches show the candidate that runs in it, or its Lease. So the dispatcher keeps every
 //! Pod that exists in the watched namespaces. It keeps the last version of a deleted one for a while, if that shows the
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election::Observation;
-use hustings_core::model::{CandidateKey, CandidateRecord, NodeRecord, PodRecord};
+use hustings_core::model::{CandidateRecord, NodeRecord, PodRecord};
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use super::assisted::AssistedHolders;
+use super::homes::Homes;
 use crate::controller::key::{LeaseKey, MemberKey, ObjectKey};
 use crate::controller::watched::Scope;
 
@@ -34,12 +34,10 @@ pub(super) struct Pods {
     /// The last versions of deleted Pods with their namespaces, oldest first.
     removed: VecDeque<(Instant, Arc<str>, Arc<PodRecord>)>,
     texts: SharedTexts,
-    /// The name of the Pod in which each candidate runs.
-    homes: HashMap<MemberKey, Arc<str>>,
-    /// The candidates that run in each Pod.
-    residents: HashMap<ObjectKey, BTreeSet<CandidateKey>>,
+    pub(super) candidates: Homes<MemberKey>,
+    /// The holders of assisted Leases.
+    pub(super) assisted: Homes<LeaseKey>,
     nodes_off: BTreeSet<String>,
-    pub(super) assisted: AssistedHolders,
 }
 
 /// The Pods of one watch.
@@ -69,10 +67,9 @@ impl Pods {
             scopes: scopes.iter().map(|scope| (scope.clone(), ScopePods::default())).collect(),
             removed: VecDeque::new(),
             texts: SharedTexts { texts: HashSet::new(), sweep_at: FEW_TEXTS },
-            homes: HashMap::new(),
-            residents: HashMap::new(),
+            candidates: Homes::new(),
+            assisted: Homes::new(),
             nodes_off: BTreeSet::new(),
-            assisted: AssistedHolders::default(),
         }
     }
 
@@ -110,51 +107,12 @@ impl Pods {
         while self.removed.pop_front_if(|(at, ..)| at.elapsed() >= REMOVED_FOR).is_some() {}
     }
 
-    /// Records in which Pod a candidate runs. Returns that Pod if it is known.
-    fn settle(&mut self, member: &MemberKey, record: &CandidateRecord) -> Option<Arc<PodRecord>> {
-        let (namespace, name) = (&member.namespace, record.pod_name());
-        if self.homes.get(member).is_none_or(|home| **home != *name) {
-            self.leave(member);
-            let name: Arc<str> = name.into();
-            self.homes.insert(member.clone(), Arc::clone(&name));
-            let pod = ObjectKey { namespace: Arc::clone(namespace), name };
-            self.residents.entry(pod).or_default().insert(member.candidate.clone());
-        }
-        let is_own = |pod: &PodRecord| record.pod.as_ref().is_none_or(|owner| *owner.uid == *pod.uid);
-        self.find(namespace, name, is_own)
-    }
-
     /// The Pod of this name that `is_own` accepts. It may be deleted.
-    pub(super) fn find(
-        &mut self,
-        namespace: &str,
-        name: &str,
-        is_own: impl Fn(&PodRecord) -> bool,
-    ) -> Option<Arc<PodRecord>> {
+    fn find(&mut self, namespace: &str, name: &str, is_own: impl Fn(&PodRecord) -> bool) -> Option<Arc<PodRecord>> {
         let known = self.scope(namespace).and_then(|scope| scope.get(namespace, name)).filter(|pod| is_own(pod));
         let removed =
             self.removed.iter().rev().find(|(_, home, pod)| **home == *namespace && *pod.name == *name && is_own(pod));
         known.or_else(|| Some(Arc::clone(&removed?.2)))
-    }
-
-    /// Forgets in which Pod a candidate runs.
-    pub(super) fn leave(&mut self, member: &MemberKey) {
-        let Some(name) = self.homes.remove(member) else { return };
-        let pod = ObjectKey { namespace: Arc::clone(&member.namespace), name };
-        if let Some(residents) = self.residents.get_mut(&pod) {
-            residents.remove(&member.candidate);
-            if residents.is_empty() {
-                self.residents.remove(&pod);
-            }
-        }
-    }
-
-    /// The candidates that run in a Pod.
-    fn residents(&self, namespace: &Arc<str>, name: &str) -> Vec<MemberKey> {
-        let pod = ObjectKey { namespace: Arc::clone(namespace), name: name.into() };
-        let member =
-            |candidate: &CandidateKey| MemberKey { namespace: Arc::clone(namespace), candidate: candidate.clone() };
-        self.residents.get(&pod).into_iter().flatten().map(member).collect()
     }
 
     /// Records whether a Node is off. Returns whether that is new.
@@ -241,10 +199,9 @@ impl Dispatcher {
     pub(super) fn observe_pod(&mut self, namespace: &Arc<str>, pod: PodRecord, is_last: bool) {
         let Some(pods) = &mut self.pods else { return };
         let pod = if is_last { pods.remove(namespace, pod) } else { pods.put(namespace, pod) };
-        let residents = pods.residents(namespace, &pod.name);
-        let mut leases: BTreeSet<_> =
-            residents.iter().filter_map(|member| self.stands_for.get(member)).cloned().collect();
-        leases.extend(pods.assisted.leases(namespace, &pod.name));
+        let candidates = pods.candidates.residents(namespace, &pod.name);
+        let elected = candidates.filter_map(|member| self.stands_for.get(member));
+        let leases: BTreeSet<_> = elected.chain(pods.assisted.residents(namespace, &pod.name)).cloned().collect();
         for lease in leases {
             self.show_pod(&lease, &pod);
         }
@@ -264,7 +221,26 @@ impl Dispatcher {
 
     /// Records in which Pod a candidate runs. Returns that Pod if it is known.
     pub(super) fn settle(&mut self, member: &MemberKey, record: &CandidateRecord) -> Option<Arc<PodRecord>> {
-        self.pods.as_mut()?.settle(member, record)
+        let pods = self.pods.as_mut()?;
+        let home = ObjectKey { namespace: Arc::clone(&member.namespace), name: record.pod_name().into() };
+        pods.candidates.settle(member, home);
+        let is_own = |pod: &PodRecord| record.pod.as_ref().is_none_or(|owner| *owner.uid == *pod.uid);
+        pods.find(&member.namespace, record.pod_name(), is_own)
+    }
+
+    /// Finds the Pod of the holder of an assisted Lease, and lets its election observe the Pod.
+    pub(super) fn follow_assisted(&mut self, lease: &LeaseKey) {
+        let (Some(pods), Some(election)) = (&mut self.pods, self.elections.get(lease)) else { return };
+        let Some((namespace, name)) = election.assisted_pod() else {
+            pods.assisted.leave(lease);
+            return;
+        };
+        let home = ObjectKey { namespace: namespace.into(), name: (&*name).into() };
+        if pods.assisted.settle(lease, home)
+            && let Some(pod) = pods.find(namespace, &name, |_| true)
+        {
+            self.show_pod(lease, &pod);
+        }
     }
 
     /// Lets an election observe the Pod of a candidate, and whether its Node is off.

@@ -113,7 +113,10 @@ impl Dispatcher {
                 self.forget(key);
             }
             if let Some(pods) = &mut self.pods {
-                self.stands_for.iter().filter(|(_, lease)| is_there(lease)).for_each(|(member, _)| pods.leave(member));
+                self.stands_for
+                    .iter()
+                    .filter(|(_, lease)| is_there(lease))
+                    .for_each(|(member, _)| pods.candidates.leave(member));
             }
             self.stands_for.retain(|_, lease| !is_there(lease));
             self.misnamed.retain(|_, (lease, _)| !is_there(lease));

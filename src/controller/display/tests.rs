@@ -7,6 +7,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher;
 use serde_json::{Value, json};
 
+mod acts;
 mod next;
 mod past;
 mod problems;
@@ -331,36 +332,6 @@ fn a_standby_shows_the_states_that_the_leading_controller_recorded() {
 }
 
 #[test]
-fn acts_show_when_they_end_and_a_malformed_act_is_a_warning() {
-    let mut scene = Scene::new(&two());
-    let until = "2026-01-02T04:00:00Z";
-    scene.lease(
-        "a",
-        "s/1/15",
-        7,
-        &json!({ "hustings.io/hold": "works", "hustings.io/hold-until": until,
-        "hustings.io/pin": format!("a until {until}"), "hustings.io/asked-by": "kim" }),
-    );
-    let view = scene.decided();
-    let acts: Vec<_> =
-        view.acts.iter().map(|act| (act.act, act.text.as_str(), act.until.map(|until| until.0.to_string()))).collect();
-    assert_eq!(acts, [("pause", "works", Some(until.to_owned())), ("pin", "a", Some(until.to_owned()))]);
-    assert_eq!(view.acts[0].asked_by.as_deref(), Some("kim"));
-
-    let malformed = json!({ "hustings.io/pin": "<b>a</b>\u{202e}", "hustings.io/hold-until": "noon" });
-    let mut excluded = two();
-    excluded[1]["metadata"]["annotations"] = json!({ "hustings.io/exclude": "soon" });
-    let mut scene = Scene::new(&excluded);
-    scene.lease("a", "s/1/15", 7, &malformed);
-    let view = scene.decided();
-    assert_eq!(view.severity, Severity::Warning);
-    for annotation in ["hustings.io/pin", "hustings.io/hold-until", "hustings.io/exclude"] {
-        assert!(texts(&view).iter().any(|text| text.contains(annotation)), "{view:?}");
-    }
-    assert!(!format!("{view:?}").contains('\u{202e}'), "no text reorders the page");
-}
-
-#[test]
 fn a_holder_without_a_candidate_is_shown_and_left_alone() {
     let mut scene = Scene::new(&two());
     scene.lease("stranger\u{202e}\n", "s/1/15", 7, &json!({}));
@@ -368,29 +339,6 @@ fn a_holder_without_a_candidate_is_shown_and_left_alone() {
     assert_eq!((view.state, view.severity), ("foreign", Severity::Info));
     assert_eq!(view.holder.as_deref(), Some(r"stranger\u{202e}\n"));
     assert_eq!(view.why, "The holder has no admissible candidate, so the controller leaves it alone.");
-}
-
-#[test]
-fn an_assisted_holder_is_shown_as_such_with_a_warning_while_nothing_would_prove_its_death() {
-    let annotations = json!({ "hustings.io/assist": "" });
-    let mut scene = Scene::new(&[]);
-    scene.lease("web-0_1", "", 7, &annotations);
-    let doubt = "Nothing would prove the death of the assisted holder: the controllers have no --evidence-pods.";
-    assert_eq!(texts(&scene.decided()), [doubt]);
-
-    let evidence = EvidenceConfig { pods: true, ..EvidenceConfig::default() };
-    scene = Scene { election: Election::new(Config { evidence, ..Config::default() }, "n", "l"), ..Scene::new(&[]) };
-    scene.lease("web-0_1", "", 7, &annotations);
-    let view = scene.decided();
-    assert_eq!((view.state, view.severity), ("assisted", Severity::Warning));
-    let why = "The holder knows nothing of Hustings. The controller releases the Lease once it is proven dead.";
-    let doubt = "Nothing would prove the death of the assisted holder: no Pod of the holder is known.";
-    assert_eq!((&*view.why, texts(&view)), (why, vec![doubt]));
-    let containers = [ContainerRecord::ended("app", [])].into();
-    let pod = PodRecord { name: "web-0".into(), uid: "u".into(), containers, ..PodRecord::default() };
-    scene.observe(Observation::Pod { record: pod.into() });
-    let view = scene.decided();
-    assert_eq!((view.state, view.severity, view.problems), ("assisted", Severity::Ok, Vec::new()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of watches against a server with prepared answers.
 
 mod outages;
+mod pods;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,7 +16,6 @@ use rand::SeedableRng as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::controller::evidence::ReadPod;
 use crate::controller::status::Transitions;
 use crate::serve::metrics::Resource;
 
@@ -84,55 +84,6 @@ async fn an_object_that_a_later_list_lacks_is_reported_as_removed() {
         });
     }
     assert_eq!(reported, ["changed n/a", "changed n/b", "listed", "changed n/b", "removed n/a", "listed"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deleted_pod_shows_its_last_state_and_one_that_a_list_lacks_shows_nothing() {
-    let deleted = json!({ "type": "DELETED", "object": {
-        "metadata": { "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "10" },
-    } });
-    let answers = [list(&["a", "b"]), (200, deleted), status(410), list(&[]), status(410)];
-    let (sender, mut events) = mpsc::channel(16);
-    let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
-    let context = context(sender, &health, &metrics);
-    let watch = Watch::<ReadPod>::new(Scope::Cluster, &context, None, StdRng::seed_from_u64(0));
-    tokio::spawn(watch.run(server(&answers)));
-    let mut reported = Vec::new();
-    while reported.iter().filter(|event| *event == "listed").count() < 2 {
-        reported.push(match events.recv().await.unwrap() {
-            WatchEvent::PodListBegan(_) => "list".to_owned(),
-            WatchEvent::Pod(namespace, pod) => format!("changed {namespace}/{}", pod.name),
-            WatchEvent::PodRemoved(namespace, pod) => format!("removed {namespace}/{} {}", pod.name, pod.uid),
-            WatchEvent::PodsListed(_) => "listed".to_owned(),
-            other => panic!("{other:?}"),
-        });
-    }
-    assert_eq!(reported, ["list", "changed n/a", "changed n/b", "listed", "removed n/a u", "list", "listed"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn pods_are_listed_in_pages_by_the_selector_and_without_the_right_elections_continue() {
-    let queries = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Arc::clone(&queries);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        recorded.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
-        let body = Body::from(status(403).1.to_string().into_bytes());
-        async move { Ok::<_, Infallible>(Response::builder().status(403).body(body).unwrap()) }
-    });
-    let (sender, mut events) = mpsc::channel(16);
-    let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
-    let context = context(sender, &health, &metrics);
-    let watch = Watch::<ReadPod>::new(Scope::Namespace("n".to_owned()), &context, None, StdRng::seed_from_u64(0))
-        .with_labels(Some("app=shop".to_owned()));
-    tokio::spawn(watch.run(Client::new(service, "n")));
-    assert!(matches!(events.recv().await.unwrap(), WatchEvent::PodListBegan(_)));
-    let event = events.recv().await.unwrap();
-    assert!(matches!(event, WatchEvent::Listed(_, Resource::Pods)), "{event:?}");
-    let query = queries.lock().unwrap()[0].clone();
-    assert!(query.contains("limit=100") && query.contains("labelSelector=app%3Dshop"), "{query}");
-    let check = health.readiness().checks.remove(0);
-    assert!(check.ok, "{check:?}");
-    assert_eq!(check.message.as_deref(), Some("not allowed: grant the verbs list and watch on pods in namespace n"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,10 +8,11 @@ use hustings_client::api::{ReadLease, names};
 use hustings_core::assist::{AssistOptions, Identification, Unidentified, host_name};
 use hustings_core::model::{UNDECLARED_DURATION_SECONDS, WireTime};
 use kube::ResourceExt as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::pods::SurveyedPod;
 use super::read::{Inventory, LeaseName, name};
+use crate::operate::assisted::{as_text, is_default};
 use crate::operate::history::length;
 
 /// What client-go waits after the lease has expired: its usual pause between two attempts.
@@ -110,8 +111,8 @@ pub(super) fn is_surveyed(lease: &ReadLease, with_candidates: &BTreeSet<LeaseNam
 
 /// The namespace of the holder's Pod.
 pub(super) fn pod_namespace(lease: &ReadLease) -> String {
-    let named = options(lease).ok().and_then(|options| options.pod_namespace);
-    named.unwrap_or_else(|| lease.namespace().unwrap_or_default())
+    let namespace = lease.namespace().unwrap_or_default();
+    options(lease).map_or_else(|_| namespace.clone(), |options| options.namespace_of_pods(&namespace).to_owned())
 }
 
 /// Whether the last renewal is not within the last lease, by the local clock.
@@ -121,7 +122,7 @@ pub(super) fn is_off_clock(lease: &ReadLease, now: WireTime) -> bool {
 }
 
 fn is_elected(lease: &ReadLease, with_candidates: &BTreeSet<LeaseName>) -> bool {
-    let is_enrolled = lease.record.enrolled && !lease.annotations().contains_key(names::ASSIST);
+    let is_enrolled = lease.record.enrolled && lease.record.acts.assist.is_none();
     is_enrolled || with_candidates.contains(&name(lease))
 }
 
@@ -222,8 +223,7 @@ fn identify(lock: &mut Lock, lease: &ReadLease, holder: &str, inventory: &Invent
     }
     lock.pod = pod.map(|pod| pod.record.name.to_string());
     // Without the label, no controller watches the Lease.
-    let is_assisted = lease.annotations().contains_key(names::ASSIST)
-        && lease.labels().get(names::ENROLLED_LABEL).is_some_and(|label| label == names::ENROLLED);
+    let is_assisted = lease.record.enrolled && lease.record.acts.assist.is_some();
     match &found {
         Identification::Identified { container, .. } => {
             lock.state = if is_assisted { LockState::Assisted } else { LockState::Ready };
@@ -266,14 +266,6 @@ fn silence(lease: &ReadLease, Inventory { now, watched_for, .. }: &Inventory) ->
         Some(renewed) => format!("last renewed {} ago", length(renewed.until(*now))),
     };
     if watched_for.is_zero() { text } else { format!("{text}, and not {}", watched()) }
-}
-
-fn is_default(options: &AssistOptions) -> bool {
-    *options == AssistOptions::default()
-}
-
-fn as_text<S: Serializer>(options: &AssistOptions, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(options)
 }
 
 #[cfg(test)]

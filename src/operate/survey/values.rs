@@ -11,7 +11,7 @@ use crate::base::terminal::visible;
 /// One item of `assist.leases`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AssistedLease<'a> {
+struct ListedLease<'a> {
     lease: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<&'a str>,
@@ -53,7 +53,7 @@ pub(super) fn render(locks: &[Lock]) -> anyhow::Result<String> {
 
 fn item(lock: &Lock, indent: &str) -> anyhow::Result<String> {
     let options = &lock.options;
-    let item = [AssistedLease {
+    let item = [ListedLease {
         lease: path(lock),
         container: options.container.as_deref(),
         pod_namespace: options.pod_namespace.as_deref(),

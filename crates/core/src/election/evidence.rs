@@ -14,8 +14,8 @@ mod places;
 use std::fmt;
 use std::time::Duration;
 
-pub(super) use self::assisted::Assistance;
-pub(super) use self::places::Place;
+pub(super) use self::assisted::HolderHomes;
+pub(super) use self::places::CandidateHome;
 use crate::model::{CandidateRecord, ContainerEnd, Evidence, LeaseRecord, PodRecord, SessionStamp, WireTime};
 
 /// The reasons with which a kubelet or a container runtime reports an end that it has not observed.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::damping::LossRecord;
-use super::evidence::Place;
+use super::evidence::CandidateHome;
 use super::ineffective::{IneffectiveWrites, Part};
 use super::{Config, Source, Write};
 use crate::model::{
@@ -33,7 +33,7 @@ pub(super) struct Member {
     /// What it declares, parsed once per version.
     pub(super) declared: Result<Declared, Inadmissible>,
     /// Where its process runs.
-    pub(super) place: Place,
+    pub(super) home: CandidateHome,
     pub(super) first_seen: Moment,
     /// When its versions, strategy, priority or session last changed, or when it was first observed.
     pub(super) declared_at: Moment,
@@ -108,7 +108,7 @@ impl Member {
             key: record.key(),
             uid: record.uid.as_str().into(),
             declared: Declared::read(&record),
-            place: Place::default(),
+            home: CandidateHome::default(),
             first_seen: now.moment,
             declared_at: now.moment,
             newest_seen_at: now.moment,

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::backoff::Backoff;
-use super::evidence::{Assistance, HolderEvidence};
+use super::evidence::{HolderEvidence, HolderHomes};
 use super::hand_over::HandOverRequest;
 use super::ineffective::{IneffectiveWrites, Part};
 use super::inquiry::Inquiry;
@@ -28,7 +28,7 @@ pub struct Election {
     pub(super) lease: TrackedLease,
     pub(super) holding_period: Option<HoldingPeriod>,
     pub(super) holder_evidence: HolderEvidence,
-    pub(super) assistance: Assistance,
+    pub(super) holder_homes: HolderHomes,
     pub(super) members: Members,
     pub(super) inquiry: Option<Inquiry>,
     /// The current period without a holder, if the Lease has none.
@@ -73,7 +73,7 @@ impl Election {
             lease: TrackedLease::default(),
             holding_period: None,
             holder_evidence: HolderEvidence::default(),
-            assistance: Assistance::default(),
+            holder_homes: HolderHomes::default(),
             members: BTreeMap::new(),
             inquiry: None,
             unheld_period: None,

@@ -28,7 +28,7 @@ pub enum Ending {
     Released(Cause),
     /// The holder stopped renewing, and the Lease expired.
     Expired,
-    /// The holder was silent, and evidence proved it dead.
+    /// Evidence proved the holder dead.
     ProvenDead(Evidence),
     /// The holder did not take its grant up.
     NotTakenUp,

@@ -10,6 +10,7 @@ mod log;
 mod picture;
 mod pods;
 mod processes;
+mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

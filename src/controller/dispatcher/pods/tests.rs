@@ -120,11 +120,11 @@ async fn deleted_pods_are_kept_for_a_while_if_a_container_has_ended() {
 async fn only_the_candidates_that_exist_are_known_to_run_in_a_pod() {
     let mut dispatcher = dispatcher();
     dispatcher.handle(candidate());
-    let residents = |dispatcher: &Dispatcher| dispatcher.pods.as_ref().unwrap().residents(&"n".into(), "pod");
-    assert_eq!(residents(&dispatcher), [key("a")]);
+    let pods = dispatcher.pods.as_ref().unwrap();
+    assert_eq!(pods.candidates.residents(&"n".into(), "pod").collect::<Vec<_>>(), [&key("a")]);
     dispatcher.handle(WatchEvent::CandidateRemoved(key("a")));
     let pods = dispatcher.pods.as_ref().unwrap();
-    assert!(pods.homes.is_empty() && pods.residents.is_empty());
+    assert!(pods.candidates.is_empty());
 }
 
 #[test]

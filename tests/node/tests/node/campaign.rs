@@ -27,7 +27,7 @@ const GROUPS: usize = 12;
 /// How long nobody may lead. The coordinated election of kube-apiserver takes longer than the lease.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Shorter than the renew deadline, and longer than the silence at which the controller reads the Pod.
+/// Shorter than the renew deadline, so that the holder keeps its Lease.
 const FREEZE: Duration = Duration::from_secs(6);
 
 /// The usual time between two renewals. A crash may happen at any moment of it, so the kills are spread over it. Without

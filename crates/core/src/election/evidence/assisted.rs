@@ -22,14 +22,14 @@ const REMEMBERED_HOLDERS: usize = 16;
 
 /// What an election knows about the holders of an assisted Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::election) struct Assistance {
+pub(in crate::election) struct HolderHomes {
     /// The Pod that has the name of the holder's Pod now.
     newest: Option<Arc<PodRecord>>,
     /// The last holders, each with the newest version of its own Pod, oldest first.
     pods_of: VecDeque<(String, Arc<PodRecord>)>,
 }
 
-impl Assistance {
+impl HolderHomes {
     fn observe(&mut self, pod: &Arc<PodRecord>) {
         self.newest = Some(Arc::clone(pod));
         for (_, known) in self.pods_of.iter_mut().filter(|(_, known)| known.uid == pod.uid) {
@@ -66,7 +66,7 @@ impl Election {
     pub fn assisted_pod(&self) -> Option<(&str, String)> {
         let options = self.assist_options().filter(|_| self.members.is_empty())?;
         let holder = self.lease.view.record()?.holder.as_deref()?;
-        Some((options.pod_namespace.as_deref().unwrap_or(&self.namespace), options.pod_name(holder)))
+        Some((options.namespace_of_pods(&self.namespace), options.pod_name(holder)))
     }
 
     fn assist_options(&self) -> Option<&AssistOptions> {
@@ -75,7 +75,7 @@ impl Election {
 
     pub(super) fn observe_assisted_pod(&mut self, pod: &Arc<PodRecord>) {
         if self.assisted_pod().is_some_and(|(_, name)| *pod.name == *name) {
-            self.assistance.observe(pod);
+            self.holder_homes.observe(pod);
         }
     }
 
@@ -83,7 +83,7 @@ impl Election {
     pub(super) fn settle_assisted_holder(&mut self) {
         let name = self.assisted_pod().map(|(_, name)| name);
         if let Some((name, holder)) = name.zip(self.lease.view.record().and_then(|record| record.holder.as_deref())) {
-            self.assistance.settle(holder, &name);
+            self.holder_homes.settle(holder, &name);
         }
     }
 
@@ -91,7 +91,7 @@ impl Election {
     pub(super) fn assisted_evidence(&self) -> Result<Evidence, Doubt> {
         let (options, record) = self.assist_options().zip(self.lease.view.record()).ok_or(Doubt::PodUnknown)?;
         let holder = record.holder.as_deref().ok_or(Doubt::PodUnknown)?;
-        let pod = self.assistance.pod_of(holder).ok_or(Doubt::PodUnknown)?;
+        let pod = self.holder_homes.pod_of(holder).ok_or(Doubt::PodUnknown)?;
         match options.identify(holder, Some(pod)) {
             Identification::Identified { container, .. } => covers_term(record, pod, &container),
             Identification::Unidentified(_) => Err(Doubt::Unidentified),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Doubt, has_terminated, is_pod_of, place};
+use super::{Doubt, HolderEvidence, has_terminated, is_pod_of, place};
 use crate::election::Election;
 use crate::election::member::Member;
 use crate::model::{CandidateKey, Evidence, Moment, NodeRecord, Observed, PodRecord};
 
 /// Where the process of a candidate runs, as far as the watches have shown it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::election) struct Place {
+pub(in crate::election) struct CandidateHome {
     pod: Option<Arc<PodRecord>>,
     /// Since when the Pod's Node is known to be off.
     node_off_since: Option<Moment>,
@@ -26,7 +26,7 @@ impl Member {
     }
 
     fn runs_on(&self, node: &str) -> bool {
-        self.place.pod.as_ref().is_some_and(|pod| pod.node.as_deref() == Some(node))
+        self.home.pod.as_ref().is_some_and(|pod| pod.node.as_deref() == Some(node))
     }
 }
 
@@ -39,10 +39,10 @@ impl Election {
     /// Records a version of a Pod, which may be its last one.
     pub(in crate::election) fn observe_pod(&mut self, pod: &Arc<PodRecord>) {
         for member in self.members.values_mut().filter(|member| member.runs_in(pod)) {
-            if member.place.pod.as_ref().is_none_or(|known| known.uid != pod.uid) {
-                member.place = Place::default();
+            if member.home.pod.as_ref().is_none_or(|known| known.uid != pod.uid) {
+                member.home = CandidateHome::default();
             }
-            member.place.pod = Some(Arc::clone(pod));
+            member.home.pod = Some(Arc::clone(pod));
         }
         self.observe_assisted_pod(pod);
     }
@@ -50,7 +50,7 @@ impl Election {
     /// Records a version of a Node.
     pub(in crate::election) fn observe_node(&mut self, node: &NodeRecord, now: Moment) {
         for member in self.members.values_mut().filter(|member| member.runs_on(&node.name)) {
-            member.place.node_off_since = node.is_off().then(|| member.place.node_off_since.unwrap_or(now));
+            member.home.node_off_since = node.is_off().then(|| member.home.node_off_since.unwrap_or(now));
         }
     }
 
@@ -69,22 +69,20 @@ impl Election {
         if !self.config.evidence.pods || self.holder_evidence.proof.is_some() {
             return;
         }
-        if self.is_assisted() {
+        let Some(changed_at) = self.lease.view.present().map(Observed::changed_at) else { return };
+        let evidence = if self.is_assisted() {
             self.settle_assisted_holder();
-            let silence = self.lease.view.present().map(|observed| now.since(observed.changed_at()));
-            let evidence = self.assisted_evidence();
-            self.holder_evidence.doubt = evidence.err();
-            self.holder_evidence.proof = evidence.ok().zip(silence);
-            return;
-        }
-        let Some((observed, member)) = self.placed_holder() else { return };
-        let (evidence, changed_at) = (self.evidence_about(observed, member), observed.changed_at());
-        let counted = evidence.and_then(|evidence| {
-            let is_free = self.lease.view.observe_death(now);
-            if is_free { Ok((evidence, now.since(changed_at))) } else { Err(Doubt::EarlierHolder) }
-        });
-        self.holder_evidence.doubt = counted.err();
-        self.holder_evidence.proof = counted.ok();
+            self.assisted_evidence()
+        } else {
+            let Some((observed, member)) = self.placed_holder() else { return };
+            let evidence = self.evidence_about(observed, member);
+            let is_free = evidence.is_ok() && self.lease.view.observe_death(now);
+            evidence.and_then(|evidence| if is_free { Ok(evidence) } else { Err(Doubt::EarlierHolder) })
+        };
+        self.holder_evidence = HolderEvidence {
+            doubt: evidence.err(),
+            proof: evidence.ok().map(|evidence| (evidence, now.since(changed_at))),
+        };
     }
 
     /// The Lease and the candidate of a holder whose session names a place.
@@ -98,10 +96,10 @@ impl Election {
 
     fn evidence_about(&self, observed: &Observed, member: &Member) -> Result<Evidence, Doubt> {
         let record = observed.record();
-        let pod = member.place.pod.as_deref().ok_or(Doubt::PodUnknown)?;
+        let pod = member.home.pod.as_deref().ok_or(Doubt::PodUnknown)?;
         is_pod_of(record, &member.record, pod)?;
         // A holder that has renewed since then runs on a machine that is on.
-        let is_off = member.place.node_off_since.is_some_and(|since| observed.changed_at() <= since);
+        let is_off = member.home.node_off_since.is_some_and(|since| observed.changed_at() <= since);
         if self.config.evidence.nodes && is_off {
             return Ok(Evidence::NodeOutOfService);
         }
@@ -186,8 +184,26 @@ mod tests {
         let moved = CandidateRecord { resource_version: 7, pod: owner, ..record };
         election.observe(at(4), Observation::Candidate { record: moved, source: Source::Watch });
         election.observe(at(4), pod("v", "o"));
-        let place = &election.members.values().next().unwrap().place;
-        assert!(place.node_off_since.is_none() && election.concerns_node("o"));
+        let home = &election.members.values().next().unwrap().home;
+        assert!(home.node_off_since.is_none() && election.concerns_node("o"));
+    }
+
+    /// An administrator may be wrong, and the processes of the node may run.
+    #[test]
+    fn a_node_that_is_off_proves_nothing_about_a_holder_that_renews_afterwards() {
+        let mut election = renewed(EvidenceConfig { pods: true, nodes: true }, &[2]);
+        let running = PodRecord { uid: "u".into(), node: Some("n".into()), ..PodRecord::default() };
+        election.observe(at(3), Observation::Pod { record: running.into() });
+        let off = NodeRecord { name: "n".to_owned(), is_out_of_service: true, is_ready: false };
+        election.observe(at(3), Observation::Node { record: off.clone() });
+        assert!(election.evidence().is_some());
+        observe_renewal(&mut election, 4);
+        election.observe(at(5), Observation::Node { record: off.clone() });
+        assert_eq!((election.evidence(), election.doubt()), (None, Some(Doubt::NotTerminated)));
+        // It is declared off again.
+        election.observe(at(6), Observation::Node { record: NodeRecord { is_ready: true, ..off.clone() } });
+        election.observe(at(7), Observation::Node { record: off });
+        assert!(election.evidence().is_some());
     }
 
     #[test]
