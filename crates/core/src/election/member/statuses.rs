@@ -124,7 +124,9 @@ impl Member {
         let is_known = self.statuses.known.contains(&fingerprint(status));
         let shows_verdict = shown.as_ref().is_some_and(|shown| fingerprint(shown) == fingerprint(status));
         if is_known && !shows_verdict {
-            // An earlier status of our own, or one that another client has restored.
+            // An earlier status of our own, or one that another client has restored. That client may be the controller
+            // that contests: both then know both statuses.
+            self.statuses.is_overwritten = !self.statuses.contested.is_empty();
             return false;
         }
         self.statuses.is_overwritten = true;

@@ -318,3 +318,31 @@ fn only_the_answer_to_the_newest_status_write_shows_whether_the_status_was_kept(
     observe(&mut other, version(7, 100), written(2), 3);
     assert_eq!((other.statuses.shown, other.ineffective.writes().count()), (None, 1));
 }
+
+/// Each of two controllers may take the other's status for an earlier one of its own.
+#[test]
+fn a_status_is_written_ever_more_rarely_while_another_controller_contests_it_even_with_one_that_is_known() {
+    let config = Config::default();
+    let mut member = Member::first(version(5, 100), now(0), &config);
+    let status = |damping_count| RecordedStatus { damping_count, ..RecordedStatus::default() };
+    member.observe_decision(at(0), &config);
+    member.observe_status_sent(&status(0), at(0));
+    let mut versions = 6..;
+    let mut show = |member: &mut Member, count, seconds| {
+        let record = CandidateRecord { status: status(count), ..version(versions.next().unwrap(), 100) };
+        observe(member, record, Source::Watch, seconds);
+    };
+    let mut writes = 0;
+    for seconds in 1..=40 {
+        // The other controller contests once with a status that this one never wrote, and then with one that it wrote.
+        show(&mut member, if seconds == 1 { 7 } else { 0 }, seconds);
+        member.observe_decision(at(seconds), &config);
+        member.observe_verdict(&status(1), at(seconds), &config);
+        if member.status_rests_until(&status(1), at(seconds)).is_none_or(|until| until <= at(seconds)) {
+            member.observe_status_sent(&status(1), at(seconds));
+            show(&mut member, 1, seconds);
+            writes += 1;
+        }
+    }
+    assert!((2..10).contains(&writes), "{writes}");
+}
