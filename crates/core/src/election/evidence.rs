@@ -97,20 +97,11 @@ fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Dou
 
 /// Checks whether this end of a container also ended the term. All times come from the clock of one node.
 fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt> {
-    let finished_at = observed_end(end)?;
+    let is_observed = !UNOBSERVED_ENDS.contains(&&*end.reason);
+    let finished_at = end.finished_at.filter(|_| is_observed).ok_or(Doubt::EndUnobserved)?;
     if record.acquire_time.is_none_or(|acquired| finished_at < acquired) {
         return Err(Doubt::EndedBeforeTerm);
     }
-    is_last_sign_of_life(record, finished_at)
-}
-
-/// The time of this end, if the kubelet has observed it.
-fn observed_end(end: &ContainerEnd) -> Result<WireTime, Doubt> {
-    end.finished_at.filter(|_| !UNOBSERVED_ENDS.contains(&&*end.reason)).ok_or(Doubt::EndUnobserved)
-}
-
-/// Checks that the holder has not renewed after this end.
-fn is_last_sign_of_life(record: &LeaseRecord, finished_at: WireTime) -> Result<(), Doubt> {
     let is_later = |renewed: WireTime| renewed > finished_at.after(TRUNCATION);
     if record.renew_time.is_none_or(is_later) { Err(Doubt::RenewedAfterEnd) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Doubt, is_last_sign_of_life, observed_end};
+use super::{Doubt, is_end_of_term};
 use crate::assist::{AssistOptions, Identification};
 use crate::election::eligibility::Conditions;
 use crate::election::plan::Plan;
@@ -118,7 +118,8 @@ impl Election {
 /// Checks whether an instance of this container that has ended covers the whole term, so that it was the holder.
 fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result<Evidence, Doubt> {
     let covers = |end: &ContainerEnd| {
-        is_last_sign_of_life(record, observed_end(end)?)?;
+        // A former instance may have ended within the second before the holder acquired the Lease.
+        is_end_of_term(record, end)?;
         let started_before = end.started_at.zip(record.acquire_time).is_some_and(|(start, acquired)| start <= acquired);
         if started_before { Ok(Evidence::ContainerTerminated) } else { Err(Doubt::StartedAfterTerm) }
     };
@@ -128,6 +129,8 @@ fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::election::{Action, Config, Event, EvidenceConfig, Observation, Source};
     use crate::model::{
@@ -231,6 +234,16 @@ mod tests {
             let found = election.evidence().map(|(evidence, _)| evidence).ok_or_else(|| election.doubt().unwrap());
             assert_eq!(found, expected, "{ends:?}");
         }
+    }
+
+    /// The kubelet cuts the times of an end to seconds, and the next instance may acquire a free Lease within that second.
+    #[test]
+    fn an_instance_that_ended_in_the_second_of_the_acquisition_was_not_the_holder() {
+        let acquired = at(10).wall.after(Duration::from_millis(900));
+        let record = LeaseRecord { acquire_time: Some(acquired), ..held("web-0_2", 10, 10) };
+        let mut election = election(LeaseRecord { renew_time: Some(acquired), ..record });
+        show(&mut election, 11, pod("u", &[(5, 10)]));
+        assert_eq!((election.evidence(), election.doubt()), (None, Some(Doubt::EndedBeforeTerm)));
     }
 
     #[test]
