@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use hustings_core::assist::AssistOptions;
-use hustings_core::election::{Doubt, Election};
 use hustings_core::model::Annotation;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -27,16 +26,6 @@ const READS: usize = 100;
 
 /// The most Leases that are read at once.
 const READS_AT_ONCE: usize = 4;
-
-/// Why the end of no container would prove the holder of an assisted Lease dead.
-pub(super) fn doubt(election: &Election) -> Option<String> {
-    match election.doubt() {
-        _ if !election.is_assisted() => None,
-        _ if !election.uses_evidence() => Some("the controllers have no --evidence-pods".to_owned()),
-        Some(doubt @ (Doubt::PodUnknown | Doubt::Unidentified | Doubt::Ambiguous)) => Some(doubt.to_string()),
-        _ => None,
-    }
-}
 
 /// Keeps Leases assisted while this controller leads.
 pub(super) struct AssistList {

@@ -122,6 +122,7 @@ impl Display {
             | LeaseVerdict::Unread
             | LeaseVerdict::Held { .. }
             | LeaseVerdict::Foreign { .. }
+            | LeaseVerdict::Assisted { .. }
             | LeaseVerdict::Reserved { .. } => {}
         }
         if (&self.lease, &self.candidates, self.decided) != (lease, candidates, decided) {
@@ -146,8 +147,13 @@ impl Display {
 
     /// Whether the view may change although nothing new is observed.
     pub(super) fn changes_with_time(&self, now: Moment, election: &Election) -> bool {
-        !matches!(self.lease, LeaseVerdict::Held { taken_up: true, preferred: None, .. } | LeaseVerdict::Foreign { .. })
-            || election.lease().is_some_and(|observed| is_silent(observed, now))
+        let rests = matches!(
+            self.lease,
+            LeaseVerdict::Held { taken_up: true, preferred: None, .. }
+                | LeaseVerdict::Foreign { .. }
+                | LeaseVerdict::Assisted { .. }
+        );
+        !rests || election.lease().is_some_and(|observed| is_silent(observed, now))
     }
 
     /// Whether the view may differ from the last one.
@@ -209,7 +215,7 @@ impl Display {
         ElectionView {
             namespace: key.namespace().to_string(),
             name: key.name().to_string(),
-            state: words::state(&self.lease, election),
+            state: words::state(&self.lease),
             severity: Problem::worst(&problems),
             holder: holder.map(visible),
             since: record.filter(|_| holder.is_some()).and_then(|record| record.acquire_time).map(MicroTime),
@@ -228,7 +234,7 @@ impl Display {
     /// Why the holder leads, or why nobody does.
     fn why(&self, now: Now, election: &Election) -> String {
         let LeaseVerdict::Held { holder, taken_up, .. } = &self.lease else {
-            return words::vacancy(&self.lease, election);
+            return words::vacancy(&self.lease);
         };
         if !taken_up {
             return Reason::Granted.to_string();

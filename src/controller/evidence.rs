@@ -129,19 +129,15 @@ impl<'de> Deserialize<'de> for ReadPod {
 
 /// The containers that may run beside one another. An init container that ends before the next one starts is left out.
 fn containers(spec: &SpecFields, status: StatusFields) -> Box<[ContainerRecord]> {
-    let is_restartable = |status: &ContainerFields| {
+    let beside = |status: ContainerFields| {
         let is_this = |container: &&InitContainerFields| container.name == status.name;
-        spec.init_containers
-            .iter()
-            .flatten()
-            .find(is_this)
-            .is_some_and(|init| init.restart_policy.as_deref() == Some("Always"))
+        let init = spec.init_containers.iter().flatten().find(is_this)?;
+        Some(container(ContainerKind::of_init(init.restart_policy.as_deref())?, status))
     };
     let of_kind = |kind| move |status| container(kind, status);
     let regular = status.regular.into_iter().flatten().map(of_kind(ContainerKind::Regular));
-    let beside = status.init.into_iter().flatten().filter(is_restartable);
     let ephemeral = status.ephemeral.into_iter().flatten().map(of_kind(ContainerKind::Ephemeral));
-    regular.chain(beside.map(of_kind(ContainerKind::RestartableInit))).chain(ephemeral).collect()
+    regular.chain(status.init.into_iter().flatten().filter_map(beside)).chain(ephemeral).collect()
 }
 
 fn container(kind: ContainerKind, ContainerFields { name, state, last_state }: ContainerFields) -> ContainerRecord {

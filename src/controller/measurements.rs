@@ -7,7 +7,6 @@ use std::time::Duration;
 use hustings_core::election::{Action, Decision, Election, Event, LeaseVerdict, Report};
 use hustings_core::model::{Cause, Ending, Moment, Observed, Unheld};
 
-use super::assist;
 use super::key::LeaseKey;
 use super::reporting::ElectionsByKey;
 use crate::serve::metrics::{ControllerMetrics, ElectionResult, Kind, LeaseSample, LeaseStateLabel, ValueLabel, count};
@@ -53,7 +52,7 @@ impl Measurements {
         }
         let new = || Measured { state: LeaseStateLabel::Unread, gap: None, sampled_transitions: None };
         let measured = self.leases.entry(key.clone()).or_insert_with(new);
-        measured.state = state(&decision.lease, election);
+        measured.state = state(&decision.lease);
         measured.follow_gap(now, &decision.lease, election, &self.metrics);
     }
 
@@ -141,15 +140,15 @@ impl Measured {
                 let ending = former.map_or(Ending::HandedOver(Cause::Unknown), |term| term.ending);
                 self.gap.get_or_insert((now, Unheld::Ended(ending)));
             }
-            LeaseVerdict::Foreign { .. } if !election.is_assisted() => self.gap = None,
-            LeaseVerdict::Held { taken_up: true, .. } | LeaseVerdict::Foreign { .. } => {
+            LeaseVerdict::Held { taken_up: true, .. } | LeaseVerdict::Assisted { .. } => {
                 if let Some((since, cause)) = self.gap.take() {
                     let unheld = metrics.unheld.get_or_create(&ValueLabel::cause(cause.as_str()));
                     unheld.observe(now.since(since).as_secs_f64());
                 }
             }
             LeaseVerdict::Reserved { .. } | LeaseVerdict::Unread => {}
-            LeaseVerdict::Unheld { .. }
+            LeaseVerdict::Foreign { .. }
+            | LeaseVerdict::Unheld { .. }
             | LeaseVerdict::NoLiveCandidate { .. }
             | LeaseVerdict::OutOfBounds
             | LeaseVerdict::OnHold { .. } => self.gap = None,
@@ -157,14 +156,14 @@ impl Measured {
     }
 }
 
-fn state(verdict: &LeaseVerdict, election: &Election) -> LeaseStateLabel {
+const fn state(verdict: &LeaseVerdict) -> LeaseStateLabel {
     match verdict {
         LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseStateLabel::Unread,
         LeaseVerdict::Held { taken_up: true, .. } => LeaseStateLabel::Held,
         LeaseVerdict::Held { taken_up: false, .. } => LeaseStateLabel::Granted,
-        LeaseVerdict::Foreign { .. } if !election.is_assisted() => LeaseStateLabel::Foreign,
-        LeaseVerdict::Foreign { .. } if assist::doubt(election).is_none() => LeaseStateLabel::Assisted,
-        LeaseVerdict::Foreign { .. } => LeaseStateLabel::Unidentified,
+        LeaseVerdict::Foreign { .. } => LeaseStateLabel::Foreign,
+        LeaseVerdict::Assisted { unprovable: None, .. } => LeaseStateLabel::Assisted,
+        LeaseVerdict::Assisted { unprovable: Some(_), .. } => LeaseStateLabel::Unidentified,
         LeaseVerdict::Reserved { .. } => LeaseStateLabel::Reserved,
         LeaseVerdict::Unheld { .. } => LeaseStateLabel::Unheld,
         LeaseVerdict::NoLiveCandidate { .. } => LeaseStateLabel::NoCandidate,

@@ -42,18 +42,15 @@ pub(super) fn api(cluster: &Cluster, namespace: &str) -> Api<SlimPod> {
 /// The Pod as a controller knows it, except that its containers come from the spec and have no ends.
 pub(super) fn record(pod: SlimPod) -> PodRecord {
     let (name, uid, spec) = (pod.name_any().into(), pod.uid().unwrap_or_default().into(), pod.spec);
-    let mut beside = spec.init_containers;
-    if let Some(all) = &mut beside {
-        all.retain(|one| one.restart_policy.as_deref() == Some("Always"));
-    }
-    let of_kind = |containers: Option<Vec<SlimContainer>>, kind| {
-        let container =
-            move |one: SlimContainer| ContainerRecord { name: one.name.into(), kind, ..ContainerRecord::default() };
-        containers.into_iter().flatten().map(container)
+    let of_kind = |containers: Option<Vec<SlimContainer>>, kind: fn(&SlimContainer) -> Option<ContainerKind>| {
+        let container = move |one: SlimContainer| {
+            Some(ContainerRecord { kind: kind(&one)?, name: one.name.into(), ..ContainerRecord::default() })
+        };
+        containers.into_iter().flatten().filter_map(container)
     };
-    let containers = of_kind(spec.containers, ContainerKind::Regular)
-        .chain(of_kind(beside, ContainerKind::RestartableInit))
-        .chain(of_kind(spec.ephemeral_containers, ContainerKind::Ephemeral))
+    let containers = of_kind(spec.containers, |_| Some(ContainerKind::Regular))
+        .chain(of_kind(spec.init_containers, |one| ContainerKind::of_init(one.restart_policy.as_deref())))
+        .chain(of_kind(spec.ephemeral_containers, |_| Some(ContainerKind::Ephemeral)))
         .collect();
     PodRecord {
         name,

@@ -224,8 +224,7 @@ impl Dispatcher {
         let pods = self.pods.as_mut()?;
         let home = ObjectKey { namespace: Arc::clone(&member.namespace), name: record.pod_name().into() };
         pods.candidates.settle(member, home);
-        let is_own = |pod: &PodRecord| record.pod.as_ref().is_none_or(|owner| *owner.uid == *pod.uid);
-        pods.find(&member.namespace, record.pod_name(), is_own)
+        pods.find(&member.namespace, record.pod_name(), |pod| record.runs_in(pod))
     }
 
     /// Finds the Pod of the holder of an assisted Lease, and lets its election observe the Pod.

@@ -11,7 +11,6 @@ use hustings_core::model::{CandidateState, Hold, LeaseActs, Now, WireTime};
 
 use super::words;
 use crate::base::terminal::visible;
-use crate::controller::assist;
 use crate::serve::page::{CandidateView, Problem, Severity};
 
 /// How long a Lease may be free before the page calls that critical. An election takes less than a second among live
@@ -60,7 +59,7 @@ impl ProblemFacts<'_> {
                     Hold::Pause(_) => Severity::Warning,
                     Hold::ThirdPartyStrategy(_) => Severity::Info,
                 };
-                (severity, words::vacancy(self.lease, self.election))
+                (severity, words::vacancy(self.lease))
             }
             LeaseVerdict::NoLiveCandidate { .. } => (Severity::Critical, self.no_live_candidate().to_string()),
             LeaseVerdict::Unheld { since, .. } if !self.candidates.is_empty() => {
@@ -71,13 +70,12 @@ impl ProblemFacts<'_> {
             LeaseVerdict::Held { taken_up: false, .. } => {
                 (Severity::Info, "The elected candidate has not taken up the Lease yet.".to_owned())
             }
-            LeaseVerdict::Reserved { .. } => (Severity::Warning, words::vacancy(self.lease, self.election)),
-            LeaseVerdict::Foreign { .. } if self.election.is_assisted() => {
-                let doubt = assist::doubt(self.election)?;
+            LeaseVerdict::Reserved { .. } => (Severity::Warning, words::vacancy(self.lease)),
+            LeaseVerdict::Assisted { unprovable: Some(doubt), .. } => {
                 (Severity::Warning, format!("Nothing would prove the death of the assisted holder: {doubt}."))
             }
             LeaseVerdict::Foreign { .. } => {
-                return Some(Problem::new(Severity::Info, words::vacancy(self.lease, self.election)));
+                return Some(Problem::new(Severity::Info, words::vacancy(self.lease)));
             }
             LeaseVerdict::Held { taken_up: true, .. } if !self.has_next => {
                 return Some(Problem::new(Severity::Info, "No other candidate could take over."));
@@ -100,7 +98,10 @@ impl ProblemFacts<'_> {
         let (since, holder) = (self.changed_at?, observed.record().holder.as_deref()?);
         let text = format!("The holder {} has stopped renewing. The Lease expires unless it renews.", visible(holder));
         let (since, until) = (Some(MicroTime(since)), Some(MicroTime(since.after(observed.lasts()))));
-        let is_held = matches!(self.lease, LeaseVerdict::Held { .. } | LeaseVerdict::Foreign { .. });
+        let is_held = matches!(
+            self.lease,
+            LeaseVerdict::Held { .. } | LeaseVerdict::Foreign { .. } | LeaseVerdict::Assisted { .. }
+        );
         is_held.then(|| Problem { since, until, ..Problem::new(Severity::Warning, text) })
     }
 

@@ -1,28 +1,27 @@
 //! Words for the states and acts that the core has no sentences for.
 
 use hustings_client::api::MicroTime;
-use hustings_core::election::{Election, Event, LeaseVerdict};
+use hustings_core::election::{Event, LeaseVerdict};
 use hustings_core::model::{CandidateRecord, Hold, LeaseRecord, WireTime};
 
 use crate::base::terminal::visible;
 use crate::serve::page::ActView;
 
 /// The name of a Lease's state. `hustings status` uses the same names, where it can determine the state.
-pub(super) fn state(verdict: &LeaseVerdict, election: &Election) -> &'static str {
+pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {
     match verdict {
-        LeaseVerdict::Foreign { .. } if election.is_assisted() => "assisted",
         LeaseVerdict::Held { taken_up: false, .. } => "granted",
         other => other.as_str(),
     }
 }
 
 /// Why no candidate holds the Lease. Empty if one does, or if the reason is unknown.
-pub(super) fn vacancy(verdict: &LeaseVerdict, election: &Election) -> String {
+pub(super) fn vacancy(verdict: &LeaseVerdict) -> String {
     match verdict {
         LeaseVerdict::Unheld { cause, .. } | LeaseVerdict::NoLiveCandidate { cause, .. } => {
             format!("No candidate leads: {cause}.")
         }
-        LeaseVerdict::Foreign { .. } if election.is_assisted() => {
+        LeaseVerdict::Assisted { .. } => {
             "The holder knows nothing of Hustings. The controller releases the Lease once it is proven dead.".to_owned()
         }
         LeaseVerdict::Foreign { .. } => {
@@ -65,7 +64,6 @@ pub(super) fn exclusion(record: &CandidateRecord, wall: WireTime) -> Option<ActV
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::election::Config;
     use hustings_core::model::{
         Annotation, CandidateActs, Cause, Ending, Exclusion, LeaseActs, Moment, Pin, Transfer, Unheld,
     };
@@ -76,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_vacancy_is_shown_with_its_cause() {
-        let (since, election) = (Moment::from_micros(0), Election::new(Config::default(), "n", "l"));
+        let since = Moment::from_micros(0);
         let (cause, hold) = (Unheld::Ended(Ending::Released(Cause::Unknown)), Hold::Pause("works".to_owned()));
         let no_candidate = "No candidate leads: the holder released the Lease.";
         for (verdict, expected) in [
@@ -86,7 +84,7 @@ mod tests {
             (LeaseVerdict::OnHold { since, hold: hold.clone() }, &*Event::OnHold(hold).to_string()),
             (LeaseVerdict::Unread, ""),
         ] {
-            assert_eq!(vacancy(&verdict, &election), expected);
+            assert_eq!(vacancy(&verdict), expected);
         }
     }
 

@@ -22,9 +22,9 @@ pub(crate) fn group(name: &str, lease: Option<&ReadLease>, candidates: &[ReadCan
     }
     let record = lease.map(|lease| &lease.record);
     let hold = record.and_then(|record| Hold::read(record.hold.as_deref()));
-    let strategy = candidates.iter().find_map(|candidate| match candidate.record.standing().ok()?.strategy {
-        Strategy::ThirdParty(name) => Some(name),
-        Strategy::OldestEmulationVersion | Strategy::NewestEmulationVersion => None,
+    let strategy = candidates.iter().find_map(|candidate| {
+        let Strategy::ThirdParty(name) = candidate.record.standing().ok()?.strategy else { return None };
+        Some(name)
     });
     if let Some(strategy) = strategy {
         return Err(Hinted::new(

@@ -201,7 +201,7 @@ impl ElectorBuilder {
         self
     }
 
-    /// Sets the version whose behaviour this program emulates. Default under `OldestEmulationVersion`: the binary
+    /// Sets the version whose behaviour this program emulates. Default, unless another's strategy is set: the binary
     /// version.
     #[must_use]
     pub fn emulation_version(self, version: impl Into<String>) -> Self {

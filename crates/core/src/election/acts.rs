@@ -63,7 +63,7 @@ impl Election {
         let refusal = match (verdict, &conditions.hold) {
             (_, Some(hold)) => Some(TransferRefusal::OnHold(hold.clone())),
             // A holder that stops has deleted its candidate. The election of its successor carries the transfer out.
-            (LeaseVerdict::Foreign { holder }, _) if !self.is_leaving() => {
+            (LeaseVerdict::Foreign { holder } | LeaseVerdict::Assisted { holder, .. }, _) if !self.is_leaving() => {
                 Some(TransferRefusal::ForeignHolder(Arc::clone(holder)))
             }
             _ => None,

@@ -29,6 +29,8 @@ const TRUNCATION: Duration = Duration::from_secs(1);
 pub enum Doubt {
     /// The session names neither a pod nor a container.
     NoPlace,
+    /// The controllers watch no Pods.
+    NotWatched,
     /// The watch has shown no Pod of the holder.
     PodUnknown,
     /// It is not the Pod that both the session and the candidate name.
@@ -110,6 +112,7 @@ impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoPlace => "the session names no container",
+            Self::NotWatched => "the controllers have no --evidence-pods",
             Self::PodUnknown => "no Pod of the holder is known",
             Self::AnotherPod => "the Pod is another one than that of the session or of the candidate",
             Self::SharedProcesses => "the Pod shares a process namespace, so processes may outlive their container",

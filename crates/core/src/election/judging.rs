@@ -97,6 +97,7 @@ impl Election {
                 preferred: self.preferred_of(record, member.key.kind),
                 taken_up: self.stage() != Some(LeaseStage::Granted),
             },
+            _ if self.is_assisted() => LeaseVerdict::Assisted { holder: holder.into(), unprovable: self.unprovable() },
             _ => LeaseVerdict::Foreign { holder: holder.into() },
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Reason;
+use super::{Doubt, Reason};
 use crate::model::{CandidateKey, CandidateState, Hold, Moment, Unheld, WireTime};
 
 /// The state of a Lease.
@@ -25,6 +25,13 @@ pub enum LeaseVerdict {
     Foreign {
         /// The holder.
         holder: Arc<str>,
+    },
+    /// The Lease is assisted: its holder knows nothing of Hustings. It is released once its holder is proven dead.
+    Assisted {
+        /// The holder.
+        holder: Arc<str>,
+        /// Why the end of no container would prove it dead.
+        unprovable: Option<Doubt>,
     },
     /// The Lease has no holder, but counts as held. Either another client created it and has not used it yet, or it was
     /// deleted and its holder may still rely on it.
@@ -84,7 +91,9 @@ impl LeaseVerdict {
     /// The name of the holder, if the Lease has one.
     pub(super) const fn holder(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Held { holder: CandidateKey { name, .. }, .. } | Self::Foreign { holder: name } => Some(name),
+            Self::Held { holder: CandidateKey { name: holder, .. }, .. }
+            | Self::Foreign { holder }
+            | Self::Assisted { holder, .. } => Some(holder),
             _ => None,
         }
     }
@@ -96,6 +105,7 @@ impl LeaseVerdict {
             Self::Unread => "unread",
             Self::Held { .. } => "held",
             Self::Foreign { .. } => "foreign",
+            Self::Assisted { .. } => "assisted",
             Self::Reserved { .. } => "reserved",
             Self::Unheld { .. } => "unheld",
             Self::NoLiveCandidate { .. } => "no-candidate",

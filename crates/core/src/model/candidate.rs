@@ -1,6 +1,6 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{CandidateActs, CandidateKey, CandidateKind, InvalidVersion, Unparsed, Version, WireTime};
+use super::{CandidateActs, CandidateKey, CandidateKind, InvalidVersion, PodRecord, Unparsed, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
 const OLDEST: &str = "OldestEmulationVersion";
@@ -209,6 +209,14 @@ impl CandidateRecord {
     /// The name of the candidate's Pod. A static pod owns no candidate, which usually has the name of its mirror.
     pub fn pod_name(&self) -> &str {
         self.pod.as_ref().map_or(&self.name, |pod| &pod.name)
+    }
+
+    /// Whether this is the candidate's Pod.
+    pub fn runs_in(&self, pod: &PodRecord) -> bool {
+        match &self.pod {
+            Some(owner) => *owner.uid == *pod.uid,
+            None => *self.name == *pod.name,
+        }
     }
 
     /// The kind and name of this candidate.

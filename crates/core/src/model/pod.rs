@@ -53,6 +53,13 @@ pub enum ContainerKind {
     Ephemeral,
 }
 
+impl ContainerKind {
+    /// The kind of an init container with this `restartPolicy`. `None` if it ends before the next container starts.
+    pub fn of_init(restart_policy: Option<&str>) -> Option<Self> {
+        (restart_policy == Some("Always")).then_some(Self::RestartableInit)
+    }
+}
+
 /// The end of one instance of a container, as the kubelet reports it. The times come from the clock of the node,
 /// truncated to seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

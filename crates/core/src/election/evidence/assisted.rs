@@ -57,9 +57,13 @@ impl Election {
         self.members.is_empty() && self.assist_options().is_some()
     }
 
-    /// Whether this controller would observe that the holder of an assisted Lease is dead.
-    pub const fn uses_evidence(&self) -> bool {
-        self.config.evidence.pods
+    /// Why the end of no container would prove the holder of an assisted Lease dead.
+    pub(in crate::election) fn unprovable(&self) -> Option<Doubt> {
+        if !self.config.evidence.pods {
+            return Some(Doubt::NotWatched);
+        }
+        let is_lasting = |doubt: &Doubt| matches!(doubt, Doubt::PodUnknown | Doubt::Unidentified | Doubt::Ambiguous);
+        self.doubt().filter(is_lasting)
     }
 
     /// The name of the Pod in which the holder of an assisted Lease runs, and its namespace.

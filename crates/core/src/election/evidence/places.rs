@@ -17,14 +17,6 @@ pub(in crate::election) struct CandidateHome {
 }
 
 impl Member {
-    /// Whether this is the candidate's Pod. A static pod owns no candidate, which usually has the name of its mirror.
-    fn runs_in(&self, pod: &PodRecord) -> bool {
-        match &self.record.pod {
-            Some(owner) => *owner.uid == *pod.uid,
-            None => *self.record.name == *pod.name,
-        }
-    }
-
     fn runs_on(&self, node: &str) -> bool {
         self.home.pod.as_ref().is_some_and(|pod| pod.node.as_deref() == Some(node))
     }
@@ -38,7 +30,7 @@ impl Election {
 
     /// Records a version of a Pod, which may be its last one.
     pub(in crate::election) fn observe_pod(&mut self, pod: &Arc<PodRecord>) {
-        for member in self.members.values_mut().filter(|member| member.runs_in(pod)) {
+        for member in self.members.values_mut().filter(|member| member.record.runs_in(pod)) {
             if member.home.pod.as_ref().is_none_or(|known| known.uid != pod.uid) {
                 member.home = CandidateHome::default();
             }
