@@ -13,7 +13,7 @@ use hustings_core::model::{
     CandidateKey, CandidatePatch, CandidateRecord, CandidateState, LeaseRecord, LeaseStage, Moment, Now, PodRecord,
     Purpose, Reply, Request, Set, WireTime, reliance,
 };
-use hustings_lab::{Bare, Controller, Entry, Lab, News, Term, micros};
+use hustings_lab::{Bare, BareTerm, Controller, Entry, Lab, News, micros};
 
 use super::simulation::between;
 
@@ -190,7 +190,7 @@ fn lab(objects: Objects<'_>, holder: HolderForecast, wall: WireTime) -> Lab {
             if is_alive && lease.stage(None) == LeaseStage::InTerm {
                 // A Lease may declare no duration.
                 let renews_every = usual_interval(lease.declared_seconds().max(1));
-                bare.term = Some(Term {
+                bare.term = Some(BareTerm {
                     mark: lease.session.clone(),
                     lease_seconds: lease.duration_seconds,
                     renews_every,

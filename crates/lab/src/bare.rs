@@ -32,12 +32,12 @@ pub struct Bare {
     /// When it releases the Lease, if it is stopping and nobody takes over before.
     pub leaves_at: Option<i64>,
     /// Its current or last term.
-    pub term: Option<Term>,
+    pub term: Option<BareTerm>,
 }
 
 /// A term of a bare process.
 #[derive(Clone, Debug)]
-pub struct Term {
+pub struct BareTerm {
     /// Its mark.
     pub mark: SessionMark,
     /// Its lease duration.
@@ -48,7 +48,7 @@ pub struct Term {
     pub renewed_at: i64,
 }
 
-impl Term {
+impl BareTerm {
     fn renews_at(&self) -> i64 {
         self.renewed_at.saturating_add(micros(self.renews_every))
     }
@@ -84,7 +84,7 @@ impl Bare {
         let term = last.map_or(1, |last| last.term.saturating_add(1));
         let (seconds, renews_every) = (self.lease_seconds, Duration::from_secs(2));
         let mark = SessionMark::Term(SessionStamp { session, term, seconds });
-        self.term = Some(Term { mark: mark.clone(), lease_seconds: seconds, renews_every, renewed_at: now_micros });
+        self.term = Some(BareTerm { mark: mark.clone(), lease_seconds: seconds, renews_every, renewed_at: now_micros });
         Some(mark)
     }
 }
@@ -107,7 +107,7 @@ impl Lab {
         self.play_term(index);
         let held = self.lease_of(index).is_some_and(|lease| self.bare[index].holds(&lease));
         let Bare { process, term, leaves_at, .. } = &self.bare[index];
-        let renews_at = term.as_ref().map(Term::renews_at);
+        let renews_at = term.as_ref().map(BareTerm::renews_at);
         let next = [renews_at, *leaves_at].into_iter().flatten().min().filter(|_| held);
         let next = next.map(|at| process.local(at).moment);
         self.wake_at(Who::Bare(index), next);

@@ -54,7 +54,7 @@ pub struct ClientGo {
 
 /// What an elector of client-go does with the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Move {
     /// It waits.
     Wait,
     /// It takes the Lease up, or claims it.
@@ -106,10 +106,10 @@ impl ClientGo {
     }
 
     /// What it does with the Lease now.
-    pub fn poll(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Step {
+    pub fn poll(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Move {
         let given_up = self.leads_until.is_some_and(|until| until <= now.moment);
         if now.moment < self.polls_at && !given_up {
-            return Step::Wait;
+            return Move::Wait;
         }
         if given_up {
             return self.stop(lease, now);
@@ -117,22 +117,22 @@ impl ClientGo {
         self.polls_at = now.moment.after(RETRY_PERIOD);
         self.observe(lease, now.moment);
         let is_mine = self.is_mine(lease);
-        let Some(next) = self.next_record(lease, is_mine, now) else { return Step::Wait };
+        let Some(next) = self.next_record(lease, is_mine, now) else { return Move::Wait };
         let begins = self.leads_until.is_none();
         self.believes_to_hold = true;
         self.observed = None;
         self.leads_until = Some(self.polls_at.after(RENEW_DEADLINE));
-        if begins { Step::Begin(next) } else { Step::Renew(next) }
+        if begins { Move::Begin(next) } else { Move::Renew(next) }
     }
 
     /// Stops, as a process does on SIGTERM, or gives up: releases the Lease if the last record that it observed names
     /// it, whatever the Lease names now.
-    pub fn stop(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Step {
+    pub fn stop(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Move {
         self.leads_until = None;
         let releases = std::mem::take(&mut self.believes_to_hold);
         match lease.filter(|_| releases) {
-            None => Step::Exit,
-            Some(lease) => Step::Release(LeaseRecord {
+            None => Move::Exit,
+            Some(lease) => Move::Release(LeaseRecord {
                 holder: None,
                 duration_seconds: 1,
                 acquire_time: Some(now.wall),
@@ -242,10 +242,10 @@ mod tests {
     #[test]
     fn a_coordinated_elector_claims_no_free_lease_and_takes_up_its_grant() {
         let mut elector = ClientGo::new("a", Stands::Coordinated, 15, at(0));
-        assert_eq!(elector.poll(None, at(0)), Step::Wait);
-        assert_eq!(elector.poll(Some(&lease("")), at(2)), Step::Wait);
+        assert_eq!(elector.poll(None, at(0)), Move::Wait);
+        assert_eq!(elector.poll(Some(&lease("")), at(2)), Move::Wait);
         let granted = LeaseRecord { acquire_time: Some(at(3).wall), ..lease("a") };
-        let Step::Begin(begun) = elector.poll(Some(&granted), at(4)) else { panic!("it takes up") };
+        let Move::Begin(begun) = elector.poll(Some(&granted), at(4)) else { panic!("it takes up") };
         assert_eq!((begun.acquire_time, begun.renew_time), (granted.acquire_time, Some(at(4).wall)));
         assert!(elector.leads(at(15).moment) && !elector.leads(at(16).moment));
     }
@@ -253,31 +253,31 @@ mod tests {
     #[test]
     fn a_coordinated_elector_that_is_asked_to_hand_over_gives_up_twelve_seconds_after_its_last_renewal() {
         let mut elector = ClientGo::new("a", Stands::Coordinated, 15, at(0));
-        assert!(matches!(elector.poll(Some(&lease("a")), at(0)), Step::Begin(_)));
+        assert!(matches!(elector.poll(Some(&lease("a")), at(0)), Move::Begin(_)));
         let asked = LeaseRecord {
             native: NativeFields { strategy: None, preferred_holder: Some("b".to_owned()) },
             ..lease("a")
         };
-        assert_eq!(elector.poll(Some(&asked), at(2)), Step::Wait);
+        assert_eq!(elector.poll(Some(&asked), at(2)), Move::Wait);
         assert_eq!(elector.next_at(), at(4).moment);
-        let Step::Release(released) = elector.poll(Some(&asked), at(12)) else { panic!("it releases") };
+        let Move::Release(released) = elector.poll(Some(&asked), at(12)) else { panic!("it releases") };
         assert_eq!((released.holder, released.duration_seconds), (None, 1));
     }
 
     #[test]
     fn a_release_is_decided_by_the_last_observation_and_written_to_the_current_lease() {
         let mut elector = ClientGo::new("a", Stands::Plain, 15, at(0));
-        assert!(matches!(elector.poll(Some(&lease("")), at(0)), Step::Begin(_)));
+        assert!(matches!(elector.poll(Some(&lease("")), at(0)), Move::Begin(_)));
         let successor = LeaseRecord { session: SessionMark::read(Some("s-b/1/15")), ..lease("b") };
-        let Step::Release(released) = elector.stop(Some(&successor), at(20)) else { panic!("it releases blindly") };
+        let Move::Release(released) = elector.stop(Some(&successor), at(20)) else { panic!("it releases blindly") };
         assert_eq!(
             (released.holder, released.duration_seconds, released.session),
             (None, 1, successor.session.clone())
         );
         let mut observer = ClientGo::new("a", Stands::Plain, 15, at(0));
-        assert!(matches!(observer.poll(Some(&lease("")), at(0)), Step::Begin(_)));
-        assert_eq!(observer.poll(Some(&successor), at(2)), Step::Wait);
-        assert_eq!(observer.stop(Some(&successor), at(3)), Step::Exit, "it has observed its successor");
+        assert!(matches!(observer.poll(Some(&lease("")), at(0)), Move::Begin(_)));
+        assert_eq!(observer.poll(Some(&successor), at(2)), Move::Wait);
+        assert_eq!(observer.stop(Some(&successor), at(3)), Move::Exit, "it has observed its successor");
     }
 
     #[test]
@@ -296,9 +296,9 @@ mod tests {
     #[test]
     fn a_plain_elector_claims_an_expired_lease_and_counts_the_transition() {
         let mut elector = ClientGo::new("a", Stands::Plain, 15, at(0));
-        assert_eq!(elector.poll(Some(&lease("b")), at(0)), Step::Wait);
-        assert_eq!(elector.poll(Some(&lease("b")), at(15)), Step::Wait);
-        let Step::Begin(begun) = elector.poll(Some(&lease("b")), at(17)) else { panic!("it claims") };
+        assert_eq!(elector.poll(Some(&lease("b")), at(0)), Move::Wait);
+        assert_eq!(elector.poll(Some(&lease("b")), at(15)), Move::Wait);
+        let Move::Begin(begun) = elector.poll(Some(&lease("b")), at(17)) else { panic!("it claims") };
         assert_eq!((begun.transitions, begun.acquire_time), (1, Some(at(17).wall)));
     }
 }

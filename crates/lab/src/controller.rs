@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use hustings_core::election::{Action, Decision, Election, Event as Report, Observation, Source};
 use hustings_core::model::{CandidateKey, CandidateRecord, Moment, Reply, Request};
 
-use crate::lab::{Event, Lab};
+use crate::lab::{Happening, Lab};
 use crate::news::{News, Who};
 use crate::process::{Fate, Process, micros};
 
@@ -94,7 +94,7 @@ impl Lab {
             Some(record) => Observation::Candidate { record: record.clone(), source },
             None => Observation::CandidateMissing { candidate: candidate.clone(), source },
         };
-        self.push(self.now_micros + micros(delay), Event::Inform(index, observation));
+        self.push(self.now_micros + micros(delay), Happening::Inform(index, observation));
     }
 
     pub(crate) fn inform(&mut self, index: usize, observation: Observation) {
@@ -144,7 +144,7 @@ impl Lab {
                     (Request::patch_status(candidate, &*uid, status, [now.wall; 3]), None, false)
                 }
                 Action::Event(report) => {
-                    self.push(self.now_micros, Event::Report(index, report));
+                    self.push(self.now_micros, Happening::Report(index, report));
                     continue;
                 }
             };
@@ -158,7 +158,7 @@ impl Lab {
         if fate != Fate::AT_ONCE {
             self.note_request(Who::Controller(index), || News::Sent(pending.request.clone()));
         }
-        self.push(self.now_micros + micros(fate.there), Event::Carry(index, Box::new(pending), fate));
+        self.push(self.now_micros + micros(fate.there), Happening::Carry(index, Box::new(pending), fate));
     }
 
     /// A request of a controller reaches the server, or is lost on its way.
@@ -167,7 +167,7 @@ impl Lab {
         let at = self.now_micros + micros(fate.back);
         if !fate.executed {
             self.note_request(who, || News::Lost(pending.request.clone()));
-            return self.push(at, Event::Answer(index, pending, Reply::Unknown));
+            return self.push(at, Happening::Answer(index, pending, Reply::Unknown));
         }
         let wall = self.wall();
         self.check_write(&pending.request);
@@ -179,7 +179,7 @@ impl Lab {
         self.show_effect(&pending.request, &reply);
         let is_reverted = matches!((&pending.request, &reply), (Request::CreateLease { .. }, Reply::Landed(_)))
             && self.server.faults.reverted.contains("create");
-        self.push(at, Event::Answer(index, pending, if fate.answer_lost { Reply::Unknown } else { reply }));
+        self.push(at, Happening::Answer(index, pending, if fate.answer_lost { Reply::Unknown } else { reply }));
         if is_reverted {
             self.delete_lease();
         }

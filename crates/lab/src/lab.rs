@@ -25,7 +25,7 @@ use crate::server::Server;
 pub const LEASE: &str = "lease";
 
 /// Something that happens at a certain time.
-pub(crate) enum Event {
+pub(crate) enum Happening {
     /// A process decides, because its deadline has come.
     Wake(Who),
     /// An elector observes.
@@ -79,7 +79,7 @@ pub struct Lab {
     /// Checks of each event, for tests.
     pub checks: Option<Checks>,
     /// What will happen, by its time and turn.
-    queue: BTreeMap<(i64, u64, u64), Event>,
+    queue: BTreeMap<(i64, u64, u64), Happening>,
     /// The turn of the current event.
     turn: u64,
     sequence: u64,
@@ -133,7 +133,7 @@ impl Lab {
     /// Starts an elector in place of a crashed one. Answers and events on their way to the former one are lost.
     pub fn replace(&mut self, index: usize, replica: Replica) {
         self.queue.retain(|_, event| match event {
-            Event::Wake(Who::Replica(to)) | Event::Observe(to, _) => *to != index,
+            Happening::Wake(Who::Replica(to)) | Happening::Observe(to, _) => *to != index,
             _ => true,
         });
         self.replicas[index] = replica;
@@ -143,12 +143,12 @@ impl Lab {
     /// Starts a controller in place of another one. Answers and events on their way to the former one are lost.
     pub fn replace_controller(&mut self, index: usize, controller: Controller) {
         self.queue.retain(|_, event| match event {
-            Event::Wake(Who::Controller(to))
-            | Event::Report(to, _)
-            | Event::Inform(to, _)
-            | Event::Show(to, ..)
-            | Event::Carry(to, ..)
-            | Event::Answer(to, ..) => *to != index,
+            Happening::Wake(Who::Controller(to))
+            | Happening::Report(to, _)
+            | Happening::Inform(to, _)
+            | Happening::Show(to, ..)
+            | Happening::Carry(to, ..)
+            | Happening::Answer(to, ..) => *to != index,
             _ => true,
         });
         self.controllers[index] = controller;
@@ -165,7 +165,7 @@ impl Lab {
 
     /// Gives an elector an observation at this instant.
     pub fn observe(&mut self, index: usize, observation: Observation) {
-        self.push(self.now_micros, Event::Observe(index, observation));
+        self.push(self.now_micros, Happening::Observe(index, observation));
     }
 
     /// Edits the Lease as a third party, which creates it if it is missing.
@@ -216,7 +216,7 @@ impl Lab {
     /// Asks an elector to stop, and kills its process after `grace`.
     pub fn stop(&mut self, index: usize, grace: Duration) {
         self.observe(index, Observation::Stop(Cause::Stopped));
-        self.push(self.now_micros.saturating_add(micros(grace)), Event::Kill(index));
+        self.push(self.now_micros.saturating_add(micros(grace)), Happening::Kill(index));
     }
 
     /// Runs until `is_done`, or until `until_micros`. Returns false if that takes more than `most_events` events.
@@ -240,17 +240,17 @@ impl Lab {
         false
     }
 
-    pub(crate) fn push(&mut self, at: i64, event: Event) {
+    pub(crate) fn push(&mut self, at: i64, event: Happening) {
         self.sequence = self.sequence.saturating_add(1);
         let is_now = at == self.now_micros;
         let round = if is_now { self.turn } else { 0 };
         let next = |turn: u64| if is_now && turn <= round { turn + ((round - turn) / TURNS + 1) * TURNS } else { turn };
         let turn = match event {
-            Event::Wake(Who::Bare(_) | Who::Native(_)) => next(1),
-            Event::Revert => next(2),
+            Happening::Wake(Who::Bare(_) | Who::Native(_)) => next(1),
+            Happening::Revert => next(2),
             // Before it decides, a controller observes everything that has happened by then.
-            Event::Wake(Who::Controller(0)) => next(3),
-            Event::Wake(Who::Controller(_)) => next(4),
+            Happening::Wake(Who::Controller(0)) => next(3),
+            Happening::Wake(Who::Controller(_)) => next(4),
             // What follows at once belongs to the same turn.
             _ => round,
         };
@@ -294,17 +294,18 @@ impl Lab {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: Happening) {
         let who = match event {
-            Event::Execute(index, attempt, request, fate) => return self.execute(index, attempt, &request, fate),
-            Event::Carry(index, pending, fate) => return self.carry(index, pending, fate),
-            Event::Kill(index) => return self.end(index),
-            Event::Revert => return self.revert(),
-            Event::Wake(who) => who,
-            Event::Observe(index, _) => Who::Replica(index),
-            Event::Report(index, _) | Event::Inform(index, _) | Event::Show(index, ..) | Event::Answer(index, ..) => {
-                Who::Controller(index)
-            }
+            Happening::Execute(index, attempt, request, fate) => return self.execute(index, attempt, &request, fate),
+            Happening::Carry(index, pending, fate) => return self.carry(index, pending, fate),
+            Happening::Kill(index) => return self.end(index),
+            Happening::Revert => return self.revert(),
+            Happening::Wake(who) => who,
+            Happening::Observe(index, _) => Who::Replica(index),
+            Happening::Report(index, _)
+            | Happening::Inform(index, _)
+            | Happening::Show(index, ..)
+            | Happening::Answer(index, ..) => Who::Controller(index),
         };
         let true_micros = self.now_micros;
         let process = self.process(who);
@@ -317,22 +318,22 @@ impl Lab {
             return self.push(at, event);
         }
         let now = process.local(true_micros);
-        let is_wake = matches!(event, Event::Wake(_));
+        let is_wake = matches!(event, Happening::Wake(_));
         match event {
             // A later decision has replaced this deadline.
-            Event::Wake(_) if process.next_wake.is_none_or(|at| at > true_micros) => return,
-            Event::Wake(_) => process.next_wake = None,
-            Event::Observe(index, observation) => self.replicas[index].elector.observe(now, observation),
-            Event::Report(_, report) => self.note(who, News::Report(report)),
-            Event::Inform(index, observation) => self.inform(index, observation),
-            Event::Show(index, observations) => {
+            Happening::Wake(_) if process.next_wake.is_none_or(|at| at > true_micros) => return,
+            Happening::Wake(_) => process.next_wake = None,
+            Happening::Observe(index, observation) => self.replicas[index].elector.observe(now, observation),
+            Happening::Report(_, report) => self.note(who, News::Report(report)),
+            Happening::Inform(index, observation) => self.inform(index, observation),
+            Happening::Show(index, observations) => {
                 for observation in &observations {
                     self.inform(index, observation.clone());
                 }
                 self.note_request(who, || News::Shown(observations));
             }
-            Event::Answer(index, pending, reply) => self.answer(index, *pending, reply),
-            Event::Revert | Event::Execute(..) | Event::Carry(..) | Event::Kill(_) => {}
+            Happening::Answer(index, pending, reply) => self.answer(index, *pending, reply),
+            Happening::Revert | Happening::Execute(..) | Happening::Carry(..) | Happening::Kill(_) => {}
         }
         match who {
             Who::Replica(index) => self.decide(index),
@@ -349,7 +350,7 @@ impl Lab {
         let process = self.process(who);
         process.next_wake = deadline.map(|deadline| process.true_micros(deadline).max(now_micros));
         if let Some(at) = process.next_wake {
-            self.push(at, Event::Wake(who));
+            self.push(at, Happening::Wake(who));
         }
     }
 
@@ -357,7 +358,7 @@ impl Lab {
     pub fn nudge(&mut self, who: Who) {
         let now = Some(self.now_micros);
         if std::mem::replace(&mut self.process(who).next_wake, now) != now {
-            self.push(self.now_micros, Event::Wake(who));
+            self.push(self.now_micros, Happening::Wake(who));
         }
     }
 }

@@ -16,7 +16,7 @@ mod replica;
 mod reverting;
 mod server;
 
-pub use bare::{Bare, Term, released};
+pub use bare::{Bare, BareTerm, released};
 pub use checks::Checks;
 pub use controller::Controller;
 pub use lab::{LEASE, Lab, candidate, config, coordinated};

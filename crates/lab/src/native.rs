@@ -3,7 +3,7 @@
 
 use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, WireTime};
 
-use crate::client_go::{ClientGo, RETRY_PERIOD, Stands, Step};
+use crate::client_go::{ClientGo, Move, RETRY_PERIOD, Stands};
 use crate::lab::Lab;
 use crate::news::{News, Who};
 use crate::process::Process;
@@ -108,14 +108,14 @@ impl Lab {
         }
     }
 
-    fn carry_out(&mut self, index: usize, lease: Option<&LeaseRecord>, step: Step) {
+    fn carry_out(&mut self, index: usize, lease: Option<&LeaseRecord>, step: Move) {
         let Native { elector, process, .. } = &mut self.natives[index];
         let holder = lease.and_then(|lease| lease.holder.as_deref());
         let is_named = holder == Some(&process.name);
         let (record, does) = match step {
-            Step::Wait => return,
-            Step::Renew(record) => (Some(record), "renews"),
-            Step::Begin(record) => {
+            Move::Wait => return,
+            Move::Renew(record) => (Some(record), "renews"),
+            Move::Begin(record) => {
                 let does = match elector.stands() {
                     Stands::Coordinated => "takes up",
                     Stands::Plain if is_named => "leads by its name",
@@ -124,9 +124,9 @@ impl Lab {
                 };
                 (Some(record), does)
             }
-            Step::Release(record) if is_named => (Some(record), "releases and exits"),
-            Step::Release(record) => (Some(record), "releases the Lease of its successor and exits"),
-            Step::Exit => (None, "exits"),
+            Move::Release(record) if is_named => (Some(record), "releases and exits"),
+            Move::Release(record) => (Some(record), "releases the Lease of its successor and exits"),
+            Move::Exit => (None, "exits"),
         };
         process.crashed = does.ends_with("exits");
         match record {

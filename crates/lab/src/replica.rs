@@ -5,7 +5,7 @@ use std::time::Duration;
 use hustings_core::elector::{Action, AttemptId, Config, Decision, Draw, Elector, Leading, Observation, Range};
 use hustings_core::model::{Purpose, Reply, Request};
 
-use crate::lab::{Event, Lab};
+use crate::lab::{Happening, Lab};
 use crate::news::{News, Who};
 use crate::process::{Fate, Process, micros};
 
@@ -113,7 +113,7 @@ impl Lab {
             Action::StopWork => {
                 self.note(who, News::StopsWork);
                 if let WorkStops::After(delay) = self.replicas[index].work_stops {
-                    self.push(self.now_micros + micros(delay), Event::Observe(index, Observation::WorkStopped));
+                    self.push(self.now_micros + micros(delay), Happening::Observe(index, Observation::WorkStopped));
                 }
             }
             Action::AbortWork => self.note(who, News::DropsWork),
@@ -122,7 +122,7 @@ impl Lab {
                 if fate != Fate::AT_ONCE {
                     self.note_request(who, || News::Sent(request.clone()));
                 }
-                self.push(self.now_micros + micros(fate.there), Event::Execute(index, attempt, request, fate));
+                self.push(self.now_micros + micros(fate.there), Happening::Execute(index, attempt, request, fate));
             }
         }
     }
@@ -156,7 +156,7 @@ impl Lab {
 
     fn reply(&mut self, index: usize, attempt: AttemptId, request: &Request, reply: Reply, fate: Fate) {
         let observation = Observation::of_reply(attempt, request, reply);
-        self.push(self.now_micros + micros(fate.back), Event::Observe(index, observation));
+        self.push(self.now_micros + micros(fate.back), Happening::Observe(index, observation));
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hustings_core::model::{CandidateRecord, History, LeaseRecord, NativeFields, RecordedStatus, Transfer};
 
-use crate::lab::{Event, Lab};
+use crate::lab::{Happening, Lab};
 
 /// The client.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ impl Lab {
 
     pub(crate) fn reverting_observes(&mut self) {
         if !self.reverting.what.is_empty() {
-            self.push(self.now_micros, Event::Revert);
+            self.push(self.now_micros, Happening::Revert);
         }
     }
 

@@ -7,7 +7,7 @@ use hustings_core::election;
 use hustings_core::elector::{Observation, Source};
 use hustings_core::model::{CandidateKey, CandidateKind, Outcome, Reply, Request};
 
-use super::{Event, Lab};
+use super::{Happening, Lab};
 use crate::news::Who;
 use crate::process::micros;
 
@@ -67,7 +67,7 @@ impl Lab {
     fn show_evidence(&mut self, observations: &[election::Observation]) {
         for index in 0..self.controllers.len() {
             if !observations.is_empty() {
-                self.push(self.now_micros, Event::Show(index, observations.to_vec()));
+                self.push(self.now_micros, Happening::Show(index, observations.to_vec()));
             }
         }
     }
@@ -102,7 +102,7 @@ impl Lab {
                     Some(record) => Observation::Lease { record, source: Source::Watch },
                     None => Observation::LeaseMissing { source: Source::Watch },
                 };
-                self.push(at, Event::Observe(index, observation));
+                self.push(at, Happening::Observe(index, observation));
             }
             // client-go polls.
             Who::Native(_) | Who::Bare(_) => {}
@@ -117,7 +117,7 @@ impl Lab {
                     Some(record) => election::Observation::Lease { record, source },
                     None => election::Observation::LeaseMissing { source },
                 };
-                self.push(at, Event::Inform(index, observation));
+                self.push(at, Happening::Inform(index, observation));
             }
         }
     }
@@ -133,7 +133,7 @@ impl Lab {
             Some(record) => Observation::Candidate { record: record.clone(), source },
             None => Observation::CandidateMissing { source },
         };
-        self.push(self.now_micros + micros(delay), Event::Observe(index, observation));
+        self.push(self.now_micros + micros(delay), Happening::Observe(index, observation));
     }
 
     /// If an executed request has changed an object, every watch of that object shows its current version.
