@@ -1,0 +1,6 @@
+//! Hustings on the wire: the objects, the requests about them, and what an answer or a failure means.
+//!
+//! The rule that must hold: no I/O, no clock and no randomness. The Rust client and the WebAssembly module stand on the
+//! same code.
+
+pub mod api;
