@@ -4,3 +4,11 @@
 //! same code.
 
 pub mod api;
+pub mod attributes;
+pub mod driver;
+pub mod exchange;
+pub mod expected;
+pub mod failure;
+pub mod instance;
+pub mod request;
+pub mod settings;

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use futures::{Stream, stream};
 use hustings_core::model::{Cause, Moment};
+use hustings_wire::driver::LatestTerm;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::leadership::range::state::LatestTerm;
+
 use crate::leadership::shared::Shared;
 use crate::leadership::term::Term;
 
