@@ -101,6 +101,23 @@ pub struct Step {
     pub finished: bool,
 }
 
+/// A condition that keeps an elector from leading until a person changes it. The elector keeps trying.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// The candidate stands for another Lease. A candidate cannot change its Lease.
+    #[error(
+        "LeaseCandidate {identity} stands for Lease {other} and not for {lease}: give each elector an identity of its own"
+    )]
+    CandidateOfAnotherLease {
+        /// The name of the candidate.
+        identity: String,
+        /// The Lease of this elector, as `namespace/name`.
+        lease: String,
+        /// The name of the other Lease, in the same namespace.
+        other: String,
+    },
+}
+
 impl Driver {
     /// Creates the driver of an elector in this namespace. If the work is supervised, its first beat is now.
     pub fn new(config: Config, namespace: String, supervised: bool, now: Now) -> Self {

@@ -12,3 +12,4 @@ pub mod failure;
 pub mod instance;
 pub mod request;
 pub mod settings;
+pub mod watch;

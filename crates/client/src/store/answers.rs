@@ -15,14 +15,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hustings_wire::expected::Expected;
 pub use hustings_wire::expected::WrongAnswer;
+use hustings_wire::watch::LONGEST_EVENT;
 use hyper::body::Bytes;
 use kube::Client;
 use kube::client::Body;
 use serde::de::IgnoredAny;
 use tower::BoxError;
-
-/// The longest event of a watch, in bytes. The API server stores no object of this size.
-const LONGEST_EVENT: usize = 16 << 20;
 
 /// Marks a request whose answer is checked already.
 #[derive(Clone, Copy)]

@@ -4,10 +4,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-pub(crate) use hustings_wire::failure::{
-    CANDIDATES, LOG_INTERVAL, NO_CRD, Unsent, lacks_right, not_allowed, with_causes,
-};
 pub use hustings_wire::failure::{Failure, FailureCause};
+pub(crate) use hustings_wire::failure::{LOG_INTERVAL, Unsent, with_causes};
 
 use crate::access::AccessError;
 use crate::clock::Clock;
