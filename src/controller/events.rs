@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use hustings_client::api::{ReadCandidate, ReadNativeCandidate, names};
+use hustings_client::store::failure_of;
 use hustings_core::election::{AdminAct, Event};
 use hustings_core::model::{CandidateKey, CandidateKind};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -218,7 +219,7 @@ async fn publish_one(recorder: Recorder, slots: &Slots, queued: QueuedEvent, met
         Ok(Ok(())) => drop(metrics.requests.get_or_create(&RequestKind::Event.label()).inc()),
         Ok(Err(error)) => {
             tracing::debug!(%error, "cannot publish an event");
-            metrics.failed(RequestKind::Event, label(&error.into()));
+            metrics.failed(RequestKind::Event, label(&failure_of(error)));
         }
         Err(_) => metrics.failed(RequestKind::Event, FailureReason::Timeout),
     }

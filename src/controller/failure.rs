@@ -38,16 +38,16 @@ pub(super) fn label(failure: &Failed) -> FailureReason {
         Failed::Conflict => FailureReason::Conflict,
         Failed::Missing => FailureReason::NotFound,
         Failed::NotSent(_) | Failed::NoHeartbeat(_) | Failed::TimedOut(_) => FailureReason::Timeout,
-        Failed::Refused(cause) | Failed::Unknown(cause) => match cause.downcast_ref() {
-            Some(kube::Error::Api(status)) => match status.code {
+        Failed::Refused(cause) | Failed::Unknown(cause) => match failure.status() {
+            Some(status) => match status.code {
                 401 | 403 => FailureReason::Forbidden,
                 408 | 504 => FailureReason::Timeout,
                 429 => FailureReason::Throttled,
                 400..=499 => FailureReason::Invalid,
                 _ => FailureReason::Server,
             },
-            Some(error) if is_not_leading(error) => FailureReason::NotLeading,
-            _ => FailureReason::Unreachable,
+            None if is_not_leading(&**cause) => FailureReason::NotLeading,
+            None => FailureReason::Unreachable,
         },
     }
 }
@@ -55,6 +55,7 @@ pub(super) fn label(failure: &Failed) -> FailureReason {
 #[cfg(test)]
 mod tests {
     use hustings_client::gate::GateError;
+    use hustings_client::store::failure_of;
 
     use super::*;
 
@@ -75,7 +76,7 @@ mod tests {
     fn each_class_of_failure_has_its_label() {
         let answered = |code| {
             let status = kube::core::Status { code, ..kube::core::Status::failure("m", "r") };
-            label(&Failed::from(kube::Error::Api(status.boxed())))
+            label(&failure_of(kube::Error::Api(status.boxed())))
         };
         for (code, expected) in [
             (401, FailureReason::Forbidden),
@@ -93,9 +94,9 @@ mod tests {
         assert_eq!(label(&Failed::TimedOut(REPORT_PERIOD)), FailureReason::Timeout);
         assert_eq!(label(&Failed::NotSent(REPORT_PERIOD)), FailureReason::Timeout);
         assert_eq!(label(&Failed::Unknown("reset".into())), FailureReason::Unreachable);
-        assert_eq!(label(&Failed::from(kube::Error::Service("reset".into()))), FailureReason::Unreachable);
+        assert_eq!(label(&failure_of(kube::Error::Service("reset".into()))), FailureReason::Unreachable);
         assert_eq!(label(&Failed::Missing), FailureReason::NotFound);
         let not_leading = GateError::NotLeading { lease: "n/l".into() };
-        assert_eq!(label(&Failed::from(kube::Error::Service(not_leading.into()))), FailureReason::NotLeading);
+        assert_eq!(label(&failure_of(kube::Error::Service(not_leading.into()))), FailureReason::NotLeading);
     }
 }

@@ -6,6 +6,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, names};
+use hustings_client::store::discover_native;
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, NodeRecord, PodRecord};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -224,7 +225,7 @@ impl WatchedKind for ReadNativeCandidate {
     const OPTIONAL: bool = true;
 
     fn served(client: &Client) -> impl Future<Output = kube::Result<Option<NativeVersion>>> + Send {
-        NativeVersion::discover(client)
+        discover_native(client)
     }
 
     fn api(client: Client, scope: &Scope, version: &NativeVersion) -> Api<Self> {

@@ -1,32 +1,16 @@
 //! The identity of an elector instance, so that a restarted container takes its own Lease back at once.
 //!
-//! A session `POD-UID.CONTAINER.NETNS.RANDOM` promises that its instance holds an exclusive lock for its whole life.
-//! The lock is an abstract Unix socket, named after pod, container, network namespace and Lease. The kernel removes the
-//! socket when no process has it open any more. So the holder of the lock knows that all earlier instances with the
-//! same first three parts are dead. It need not wait for their Lease to expire. Without the lock, the session is only
-//! RANDOM: its instance reclaims no Lease, and no other instance reclaims its Lease.
-//!
-//! The lock exists in one network namespace, and the inode number of a namespace is unique only on one machine. The
-//! globally unique UID of the pod distinguishes machines: without it there is no lock. A container without a known name
-//! is called `-`. Two such containers in one pod share the name of the lock, so only one of them can hold it.
+//! [`hustings_wire::instance`] says what a session and its lock promise. Here the lock is taken.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
+use hustings_wire::instance::Place;
+pub use hustings_wire::instance::UNKNOWN_CONTAINER;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{Resource, getrlimit};
-
-/// The container name to pass if the name is unknown. No container has this name, so the end of a container is never
-/// evidence that the holder is dead.
-pub const UNKNOWN_CONTAINER: &str = "-";
-
-/// The length of a DNS label, such as the name of a container. Every UID is shorter.
-const MOST_PART_BYTES: usize = 63;
-
-/// The longest name of an abstract socket on Linux.
-const MOST_NAME_BYTES: usize = 107;
 
 /// An elector instance.
 pub(crate) struct Instance {
@@ -66,20 +50,14 @@ impl Instance {
 
     /// `limit` is the maximum number of file descriptors that this process may have.
     fn locked(pod_uid: &str, container: &str, lease: &str, random: &str, limit: Option<u64>) -> io::Result<Self> {
-        for part in [pod_uid, container] {
-            let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-            if part.is_empty() || part.len() > MOST_PART_BYTES || !is_plain {
-                return Err(io::Error::other(format!("{part:?} is not a valid pod UID or container name")));
-            }
-        }
-        let instance = format!("{pod_uid}.{container}.{}", network_namespace()?);
-        let socket = bind(&lock_name(&instance, lease))?;
+        let place = Place::new(pod_uid, container, network_namespace()?).map_err(io::Error::other)?;
+        let socket = bind(&place.lock_name(lease))?;
         if !leaves_room(socket.as_raw_fd(), limit) {
             return Err(io::Error::other(
                 "half of the file descriptors of this process are in use: raise RLIMIT_NOFILE",
             ));
         }
-        Ok(Self { session: format!("{instance}.{random}"), lock: Some(InstanceLock(Arc::new(socket))) })
+        Ok(Self { session: place.session(random), lock: Some(InstanceLock(Arc::new(socket))) })
     }
 }
 
@@ -107,18 +85,6 @@ impl AsFd for InstanceLock {
 fn leaves_room(new: RawFd, limit: Option<u64>) -> bool {
     let Some(limit) = limit else { return true };
     u64::try_from(new).is_ok_and(|new| new < limit / 2)
-}
-
-/// The name of the lock's socket. Every version of every program must compute the same name. A hash replaces a long
-/// name. If two instances have equal hashes, only one of them gets the lock.
-fn lock_name(instance: &str, lease: &str) -> String {
-    let name = format!("hustings/{instance}/{lease}");
-    if name.len() <= MOST_NAME_BYTES { name } else { format!("hustings/{:016x}", fnv1a(name.as_bytes())) }
-}
-
-/// FNV-1a with 64 bits. The hash of the standard library may change between versions of Rust.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The inode number of this thread's network namespace, in which the thread also binds. Threads of one process may have
@@ -199,18 +165,12 @@ pub(crate) mod tests {
         assert!(Instance::new(Some(&pod), Some(&"a".repeat(63)), "n/l", "ff").lock.is_some());
         for odd in ["", "a.b", "a/b", &"a".repeat(64)] {
             assert_eq!(Instance::new(Some(odd), None, "n/l", "ff").session, "ff", "{odd:?}");
-            let error = Instance::locked(odd, "web", "n/l", "ff", None).err().unwrap();
-            assert_eq!(error.to_string(), format!("{odd:?} is not a valid pod UID or container name"));
         }
     }
 
     #[test]
-    fn a_name_that_is_too_long_is_hashed_the_same_in_every_program() {
+    fn a_lease_with_the_longest_name_has_a_lock() {
         let lease = format!("{}/{}", "n".repeat(63), "l".repeat(253));
-        assert_eq!(lock_name("u.c.1", &lease), "hustings/603e28ba72c88e9c");
-        assert_eq!(lock_name("u.c.1", "n/l"), "hustings/u.c.1/n/l");
-        let longest = "l".repeat(MOST_NAME_BYTES - "hustings/u.c.1/".len());
-        assert_eq!(lock_name("u.c.1", &longest), format!("hustings/u.c.1/{longest}"));
         let pod = pod("long");
         let first = Instance::new(Some(&pod), None, &lease, "ff");
         assert!(first.lock.is_some());

@@ -67,7 +67,6 @@
 //! The pure package `hustings-core` makes the decisions. This package adds clocks, requests and handles.
 
 pub mod access;
-pub mod api;
 pub mod clock;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -88,6 +87,7 @@ pub use elector::{
 };
 pub use hustings_core::elector::{Durations, FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};
+pub use hustings_wire::api;
 pub use instance::{InstanceLock, UNKNOWN_CONTAINER};
 pub use leadership::{Holder, HolderChange, Leadership, Obstacle, Term, TimeRange, View, Work};
 pub use store::lease_client;

@@ -18,11 +18,13 @@ mod contract;
 pub(crate) mod failure;
 pub(crate) mod kubernetes;
 pub(crate) mod memory;
+mod native;
 pub(crate) mod shared;
 
 pub use crate::watch::{Pauses, paced, watch_config};
 pub use answers::WrongAnswer;
 pub use contract::{Answer, Store, Versions, candidate_of, lease_of, reply_of};
-pub use failure::{Failure, FailureCause};
+pub use failure::{Failure, FailureCause, failure_of};
 pub use hustings_core::model::{CandidatePatch, Nomination, Object, Pod, ReferenceStore, Request};
 pub use kubernetes::{Kubernetes, is_missing, lacks_candidates, lease_client, reading_client};
+pub use native::discover_native;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use http::Request;
+use hustings_wire::watch::{LONGEST_PAUSE, LONGEST_WATCH_SECONDS, QUIET, SHORTEST_PAUSE, SHORTEST_WATCH, reason_of};
 use kube::client::Body;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::runtime::WatchStreamExt;
@@ -22,26 +23,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::store::answers::checked;
 use crate::store::connections::{is_watch, named};
-use crate::store::failure::{CANDIDATES, LOG_INTERVAL, NO_CRD, lacks_right, not_allowed, with_causes};
-
-/// How long a single watch request may last.
-const LONGEST_WATCH_SECONDS: u32 = 60;
+use crate::store::failure::{LOG_INTERVAL, with_causes};
 
 /// How many objects one page of a list has. The process keeps a whole page in memory, whatever the size of its objects.
 const PAGE_SIZE: u32 = 100;
-
-/// The minimum time between the beginnings of two watches.
-const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-
-/// The shortest pause after a failure.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(800);
-
-/// The longest pause after a failure. A candidate that does not observe a ping during a pause loses the election, and
-/// the elector does not poll while its other watch reports events.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// The time without a failure that resets the pauses.
-const QUIET: Duration = Duration::from_mins(2);
 
 /// A kind that can be watched.
 pub(crate) trait Watched:
@@ -182,14 +167,7 @@ fn reason(error: &Error, resource: &str, namespace: Option<&str>) -> String {
         Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchError(status) => ("watch", status),
         _ => return with_causes(error),
     };
-    if lacks_right(status) {
-        not_allowed(verb, resource, namespace)
-    } else if status.code == 404 && resource == CANDIDATES {
-        NO_CRD.to_owned()
-    } else {
-        // The whole Status would take three lines, of which only one matters.
-        format!("{} ({})", status.message, status.code)
-    }
+    reason_of(status, verb, resource, namespace)
 }
 
 impl LastFailure {

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
-use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch};
+use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch};
 use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_client::store::discover_native;
 use hustings_core::model::{Annotation, CandidateKind, Exclusion, LeaseRecord, WireTime};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -333,7 +334,7 @@ async fn patch_candidate(
             api.patch(name, &params, patch).await.map(drop)
         }
         CandidateKind::Native => {
-            let version = NativeVersion::discover(&client).await?.unwrap_or_default();
+            let version = discover_native(&client).await?.unwrap_or_default();
             let api: Api<ReadNativeCandidate> = Api::namespaced_with(client, namespace, &version);
             api.patch(name, &params, patch).await.map(drop)
         }

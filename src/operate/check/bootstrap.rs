@@ -1,7 +1,7 @@
 //! Warns if kube-controller-manager and kube-scheduler depend on controllers that they themselves would have to create and
 //! place: all of them run in a Deployment, and nothing else elects these two components.
 
-use hustings_client::api::NativeVersion;
+use hustings_client::store::discover_native;
 use hustings_core::model::CandidateRecord;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -49,7 +49,7 @@ pub(super) async fn check(client: &Client, config: &Config) -> Option<Finding> {
 /// Whether the components stand for election, or may do so once they are configured: other candidates show that the API is
 /// for other components.
 async fn may_elect_components(client: &Client) -> bool {
-    let Ok(Some(version)) = NativeVersion::discover(client).await else { return false };
+    let Ok(Some(version)) = discover_native(client).await else { return false };
     let candidates = limited(TIMEOUT, scoped_native(client.clone(), None, version).list(&ListParams::default())).await;
     let Ok(candidates) = candidates else { return true };
     let is_of_component = |record: &CandidateRecord| COMPONENTS.contains(&record.lease_name.as_str());

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hustings_client::api::{NativeVersion, ReadLease};
+use hustings_client::api::ReadLease;
+use hustings_client::store::discover_native;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -151,7 +152,7 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
     };
     let mut findings = vec![finding("permissions", "elections", PermissionPurpose::Elections)];
     if config.native != NativeMode::Off {
-        findings.push(match NativeVersion::discover(client).await {
+        findings.push(match discover_native(client).await {
             Ok(Some(_)) => finding("native", "native candidates", PermissionPurpose::Native),
             Ok(None) => Finding::warn(
                 "native",

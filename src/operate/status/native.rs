@@ -4,7 +4,8 @@
 //! controller's own decision over the objects that the command has read. It pings no candidate, so it cannot know which
 //! of them are live.
 
-use hustings_client::api::{NativeVersion, ReadCandidate, names};
+use hustings_client::api::{ReadCandidate, names};
+use hustings_client::store::discover_native;
 use hustings_core::election::{CandidateVerdict, Reason};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, Now, Observed, RecordedStatus};
 use kube::api::ListParams;
@@ -36,7 +37,7 @@ async fn list_served(
     namespace: Option<&str>,
     params: &ListParams,
 ) -> Result<Vec<ReadCandidate>, Error> {
-    let Some(version) = limited(TIMEOUT, NativeVersion::discover(client)).await? else { return Ok(Vec::new()) };
+    let Some(version) = limited(TIMEOUT, discover_native(client)).await? else { return Ok(Vec::new()) };
     let candidates = scoped_native(client.clone(), namespace, version);
     Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(ReadCandidate::from).collect())
 }

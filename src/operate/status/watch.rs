@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use futures::stream::SelectAll;
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
+use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::store::{Pauses, paced, watch_config};
+use hustings_client::store::{Pauses, discover_native, paced, watch_config};
 use hustings_core::model::{Now, Observed};
 use kube::Api;
 use kube::runtime::WatchStreamExt as _;
@@ -154,7 +154,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (WatchedStores, SelectAll
     let (api, fields) = Selection::new(&of_candidates, config).candidates();
     let (candidates, signal) = reflect(CANDIDATES, api, fields, Writer::default());
     signals.push(signal);
-    let version = limited(TIMEOUT, NativeVersion::discover(&cluster.leases)).await.ok().flatten();
+    let version = limited(TIMEOUT, discover_native(&cluster.leases)).await.ok().flatten();
     let native = version.map(|version| {
         let of_native = paced();
         let selection = Selection::new(&of_native, config);

@@ -19,9 +19,9 @@ use crate::store::memory::MemoryStore;
 use crate::store::shared::Elections;
 
 mod assembly;
-mod problem;
 
-pub use problem::{InvalidElector, SettingProblem};
+use hustings_wire::settings::CandidateSettings;
+pub use hustings_wire::settings::{InvalidElector, SettingProblem};
 
 /// Builds an [`Elector`]; see [`Elector::coordinated`] and [`Elector::direct`].
 ///
@@ -61,15 +61,6 @@ pub struct ElectorBuilder {
 enum Mode {
     Coordinated(CandidateSettings),
     Direct(Key),
-}
-
-/// What a candidate declares, and whether it needs a controller.
-struct CandidateSettings {
-    binary_version: String,
-    emulation_version: Option<String>,
-    strategy: Option<String>,
-    priority: Option<i32>,
-    fallback: bool,
 }
 
 /// Where an elector finds its Lease. It is made from one of these:
@@ -151,13 +142,7 @@ impl Elections {
 
 impl Mode {
     const fn coordinated(binary_version: String) -> Self {
-        Self::Coordinated(CandidateSettings {
-            binary_version,
-            emulation_version: None,
-            strategy: None,
-            priority: None,
-            fallback: true,
-        })
+        Self::Coordinated(CandidateSettings::new(binary_version))
     }
 }
 

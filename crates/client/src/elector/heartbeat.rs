@@ -1,24 +1,16 @@
 //! The heartbeat of the code that a term is for.
 //!
-//! An elector renews in a task of its own. So it would hold the Lease for ever for a program whose work is stuck in a
-//! system call: a write to a log that nobody reads, a file on a disk that is gone. With a heartbeat, the elector stops
-//! proving that this replica is alive: it sends no renewal, no claim and no answer to a ping. The Lease then expires,
-//! and another replica leads. A late beat costs nothing but the delay, since the withheld request is sent after it.
+//! `hustings_wire::driver` says what the elector does while there is none.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_core::elector::Timing;
-use hustings_core::model::{Purpose, Request};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// How often [`Heartbeat::keep_beating`] beats.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// The shortest silence that counts.
-const SHORTEST_SILENCE: Duration = PERIOD.saturating_mul(2);
 
 /// A sign of life of the task that does or supervises the work of a term. Clones share it.
 ///
@@ -54,50 +46,20 @@ impl Heartbeat {
     pub fn age(&self) -> Duration {
         self.0.borrow().elapsed()
     }
+
+    /// Completes at the next beat.
+    pub(crate) fn next_beat(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut beats = self.0.subscribe();
+        async move {
+            // An error means that this heartbeat, and with it its elector, is gone.
+            let _ = beats.changed().await;
+        }
+    }
 }
 
 impl Default for Heartbeat {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// A heartbeat, and the silence that counts.
-pub(crate) struct Supervision {
-    heartbeat: Heartbeat,
-    longest_silence: Duration,
-}
-
-impl Supervision {
-    pub(crate) fn new(heartbeat: Heartbeat, timing: &Timing) -> Self {
-        Self { heartbeat, longest_silence: (timing.renew_deadline() / 2).max(SHORTEST_SILENCE) }
-    }
-
-    /// Waits until the last beat is recent. Returns at once if it is, or if the request proves nothing.
-    pub(crate) async fn permits(&self, request: &Request) {
-        if !proves_life(request) || self.heartbeat.age() <= self.longest_silence {
-            return;
-        }
-        let mut beats = self.heartbeat.0.subscribe();
-        // This cannot fail: `self` owns the sender.
-        let _ = beats.wait_for(|beat| beat.elapsed() <= self.longest_silence).await;
-    }
-
-    /// How long ago the last beat was.
-    pub(crate) fn silence(&self) -> Duration {
-        self.heartbeat.age()
-    }
-}
-
-/// Whether the request shows others that this replica does, or may do, its work.
-const fn proves_life(request: &Request) -> bool {
-    match request {
-        Request::CreateLease { .. } | Request::CreateCandidate { .. } | Request::PatchCandidate { .. } => true,
-        Request::WriteLease { write, .. } => !matches!(write.purpose, Purpose::HandOver | Purpose::Release),
-        Request::ReadLease { .. }
-        | Request::ReadCandidate { .. }
-        | Request::ListCandidates { .. }
-        | Request::DeleteCandidate { .. } => false,
     }
 }
 

@@ -10,11 +10,11 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 use hustings_core::elector::{Cooldown, Leading};
 use hustings_core::model::Moment;
+use hustings_wire::driver::ObservedTerm;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::elector::telemetry::Observers;
-use crate::leadership::range::observed_term::ObservedTerm;
 use crate::leadership::{Holder, Publisher};
 
 /// The task that runs instead of a campaign.

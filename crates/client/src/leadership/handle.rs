@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use futures::{Stream, stream};
 use hustings_core::model::{Cause, Moment};
+use hustings_wire::driver::LatestTerm;
+pub use hustings_wire::driver::Obstacle;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::leadership::range::state::LatestTerm;
+
 use crate::leadership::shared::Shared;
 use crate::leadership::term::Term;
 
@@ -37,23 +39,6 @@ pub struct View {
     pub obstacle: Option<Obstacle>,
     /// The elector has ended, gracefully or not, and will never lead again.
     pub ended: bool,
-}
-
-/// A condition that keeps an elector from leading until a person changes it. The elector keeps trying.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Obstacle {
-    /// The candidate stands for another Lease. A candidate cannot change its Lease.
-    #[error(
-        "LeaseCandidate {identity} stands for Lease {other} and not for {lease}: give each elector an identity of its own"
-    )]
-    CandidateOfAnotherLease {
-        /// The name of the candidate.
-        identity: String,
-        /// The Lease of this elector, as `namespace/name`.
-        lease: String,
-        /// The name of the other Lease, in the same namespace.
-        other: String,
-    },
 }
 
 /// The holder that a Lease names.

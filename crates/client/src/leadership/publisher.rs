@@ -8,6 +8,7 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 
 use hustings_core::elector::{Leading, Timing};
 use hustings_core::model::{Cause, Moment};
+use hustings_wire::driver::{LatestTerm, ObservedTerm};
 use tokio::sync::watch;
 
 use super::handle::{Holder, Leadership, Obstacle, View};
@@ -15,8 +16,7 @@ use super::shared::Shared;
 use super::term::{Term, TermInner};
 use crate::clock::Clock;
 use crate::instance::InstanceLock;
-use crate::leadership::range::observed_term::ObservedTerm;
-use crate::leadership::range::state::{LatestTerm, RangeState, Ranges};
+use crate::leadership::range::state::{RangeState, Ranges};
 
 /// The validity of a term that is over, and of no term.
 const OVER: i64 = i64::MIN;

@@ -33,15 +33,15 @@ use std::pin::pin;
 use futures::{Stream, StreamExt};
 use hustings_core::elector::Range;
 use hustings_core::model::WireTime;
+use hustings_wire::driver::LatestTerm;
 use jiff::Timestamp;
 use tracing::Instrument;
 
 use crate::leadership::handle::Leadership;
 
-pub(crate) mod observed_term;
 pub(crate) mod state;
 
-use self::state::{LatestTerm, Owned};
+use self::state::Owned;
 
 /// The wall-clock time that a process owns, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,46 +1,26 @@
 //! Whether a success answers the request that was sent.
 //!
-//! Not everything that answers 200 is the API server. A login page, a default backend or a cache answers with HTML, with
-//! `{"message": …}` or with another object. Read without a check, such an answer is an object whose fields are all
-//! empty: a Lease without a holder, or a candidate for another Lease.
-//!
-//! The rule that must hold: an answer is used only if its kind, apiVersion, name, namespace, uid and resourceVersion are
-//! those for which the request asks. Any other answer is a failure with an unknown outcome. An event that a watch of
-//! these objects cannot have ends that watch, which then resumes after the last good event.
+//! [`hustings_wire::expected`] says what an answer must be. An event that a watch cannot have ends that watch, which then
+//! resumes after the last good event.
 //!
 //! All requests of the library and of the binary pass here. Requests whose answers have no fixed form, such as logs or
 //! tables, are not checked.
 
-mod expected;
-
 use std::mem;
 
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use http::{Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use hustings_wire::expected::Expected;
+pub use hustings_wire::expected::WrongAnswer;
+use hustings_wire::watch::LONGEST_EVENT;
 use hyper::body::Bytes;
 use kube::Client;
 use kube::client::Body;
 use serde::de::IgnoredAny;
 use tower::BoxError;
-
-use self::expected::Expected;
-
-/// The remedy for an answer that is not the API server's.
-pub(super) const NOT_THE_SERVER: &str = "check for a proxy or a login page in between";
-
-/// The longest event of a watch, in bytes. The API server stores no object of this size.
-const LONGEST_EVENT: usize = 16 << 20;
-
-/// An answer with status 200 that does not answer the request.
-#[derive(Debug, thiserror::Error)]
-#[error("the answer is not {expected}: {received}; {NOT_THE_SERVER}")]
-pub struct WrongAnswer {
-    expected: String,
-    received: String,
-}
 
 /// Marks a request whose answer is checked already.
 #[derive(Clone, Copy)]
@@ -61,7 +41,7 @@ pub(crate) fn checked(client: Client) -> Client {
 /// Sends one request. Fails if the answer is not the object for which it asks.
 pub(crate) async fn send(client: &Client, mut request: Request<Body>) -> Result<Response<CheckedBody>, kube::Error> {
     let expected = match request.extensions_mut().insert(Checked) {
-        None => Expected::of(&request),
+        None => Expected::of(&request, &sent(&request)),
         Some(Checked) => None,
     };
     let answer = client.send(request).await?;
@@ -69,6 +49,22 @@ pub(crate) async fn send(client: &Client, mut request: Request<Body>) -> Result<
         Some(expected) if is_success(answer.status()) => check(answer, expected).await,
         _ => Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync())),
     }
+}
+
+/// Sends one request whose answer the caller checks, and returns the answer with its body.
+pub(crate) async fn send_unchecked(
+    client: &Client,
+    mut request: Request<Body>,
+) -> Result<Response<Bytes>, kube::Error> {
+    request.extensions_mut().insert(Checked);
+    let (head, body) = client.send(request).await?.into_parts();
+    Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
+}
+
+/// The body of a request; empty if it is a stream.
+fn sent(request: &Request<Body>) -> Bytes {
+    let body = request.body().try_clone().and_then(|body| body.collect_bytes().now_or_never());
+    body.and_then(Result::ok).unwrap_or_default()
 }
 
 /// Whether kube takes an answer with this status for a success.

@@ -48,6 +48,8 @@ use tokio::time::Instant;
 use tower::retry::RetryLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
+pub(crate) use hustings_wire::expected::is_watch;
+
 pub(crate) use self::addresses::AddressConnector;
 use self::addresses::Addresses;
 use crate::access::{self, Authorized, Parts, ReplaceConnections};
@@ -75,11 +77,6 @@ fn client_by(tcp: AddressConnector, mut config: Config) -> Result<Client, kube::
         .map_err(BoxError::from)
         .service(connections);
     Ok(Client::new(service, config.default_namespace))
-}
-
-/// Whether the request begins a watch.
-pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
-    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 /// A service for requests with relative URIs. `connector` makes its connections, with the timeouts of `config`.

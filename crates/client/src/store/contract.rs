@@ -2,12 +2,10 @@
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use hustings_core::model::{CandidateRecord, LeaseRecord, Object, Reply, Request};
+use hustings_core::model::{CandidateRecord, LeaseRecord, Object, Request};
+pub use hustings_wire::failure::{Answer, reply_of};
 
 use super::failure::Failure;
-
-/// The answer to a request: the object, or `None` after its deletion.
-pub type Answer = Result<Option<Object>, Failure>;
 
 /// The reports of a watch of one object: each version that it observes, or `None` when the object is missing. The first
 /// item is the current state, as far as the watch knows it: `None` is only a hint, which a read must confirm. A watch
@@ -28,15 +26,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Watches a candidate.
     fn watch_candidate(&self, namespace: &str, name: &str) -> Versions<CandidateRecord>;
-}
-
-/// Converts an answer for the cores, which need to know only the effect of a failure on the objects.
-pub fn reply_of(answer: Answer) -> Reply {
-    match answer {
-        Ok(Some(object)) => Reply::Landed(object),
-        Ok(None) => Reply::Deleted,
-        Err(failure) => failure.outcome(),
-    }
 }
 
 /// Returns the Lease in the answer to a request about a Lease.
@@ -63,6 +52,8 @@ pub fn candidate_of(answer: Answer) -> Result<CandidateRecord, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::model::Reply;
+
     use super::*;
 
     #[test]

@@ -27,6 +27,7 @@ use std::{fmt, mem};
 use futures::future::{Either, ErrInto, Ready, ready};
 use futures::{FutureExt, TryFutureExt};
 use http::{Request, Response};
+use hustings_wire::attributes;
 use kube::client::Body;
 use kube::{Client, Config};
 use tokio::sync::Semaphore;
@@ -37,10 +38,9 @@ use tracing::Instrument;
 use crate::leadership::{Leadership, Term, TermWrite};
 
 mod error;
-mod request;
 
 pub use error::{GateError, InvalidGate, gate_error, is_not_leading};
-pub use request::{Attributes, RequestTarget};
+pub use hustings_wire::attributes::{Attributes, RequestTarget};
 
 /// A layer that passes writes only while this process leads.
 ///
@@ -153,9 +153,9 @@ impl WriteGate {
 
     /// Whether a request passes without leadership.
     fn passes(&self, request: &Request<Body>) -> bool {
-        request::is_read(request)
-            || request::changes_nothing(request)
-            || request::with_attributes(request, |attributes| self.rules.iter().any(|rule| rule(attributes)))
+        attributes::is_read(request)
+            || attributes::changes_nothing(request, body_of)
+            || attributes::with_attributes(request, |attributes| self.rules.iter().any(|rule| rule(attributes)))
     }
 
     fn begin(&self) -> Option<TermWrite> {
@@ -187,6 +187,11 @@ impl WriteGate {
     fn not_leading(&self) -> GateError {
         GateError::NotLeading { lease: Arc::clone(&self.lease) }
     }
+}
+
+/// The body of a request; `None` if it is a stream, of which nothing may be read.
+fn body_of(request: &Request<Body>) -> Option<impl AsRef<[u8]> + use<>> {
+    request.body().try_clone()?.collect_bytes().now_or_never()?.ok()
 }
 
 impl fmt::Debug for WriteGate {

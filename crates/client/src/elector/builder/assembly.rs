@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use hustings_core::elector::{CandidateConfig, Config, ElectorMode, Timing};
-use hustings_core::model::{Pod, Strategy};
+use hustings_core::elector::{Config, ElectorMode, Timing};
+use hustings_core::model::Pod;
+use hustings_wire::settings::{InvalidElector, Settings};
 
-use super::problem::{InvalidElector, SettingProblem, candidate_problem};
-use super::{CandidateSettings, ElectorBuilder, Mode, Place};
-use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
+use super::{ElectorBuilder, Mode, Place};
 use crate::elector::campaign::{Elector, ElectorTask};
 use crate::elector::driver::Driver;
-use crate::elector::driver::asking::{Asking, FailureLog};
 use crate::elector::events::Events;
-use crate::elector::heartbeat::Supervision;
 use crate::elector::host::POD_NAMESPACE;
 use crate::elector::keys::Key;
 use crate::elector::off::Off;
@@ -62,35 +59,18 @@ impl ElectorBuilder {
 
     fn validate(&self, environment: &impl Fn(&str) -> Option<String>) -> Result<Valid, InvalidElector> {
         let identity = self.identity_in(environment);
-        let mut problems = Vec::new();
-        if !is_dns_label(&self.namespace) {
-            problems.push(SettingProblem::Namespace(self.namespace.clone()));
-        }
-        if !is_dns_subdomain(&self.lease) {
-            problems.push(SettingProblem::LeaseName(self.lease.clone()));
-        }
-        let has_candidate = matches!(self.mode, Mode::Coordinated(_));
-        match &identity {
-            None => problems.push(SettingProblem::IdentityMissing),
-            Some(identity) if identity.is_empty() => problems.push(SettingProblem::IdentityMissing),
-            Some(identity) if identity.len() > LONGEST_NAME => {
-                problems.push(SettingProblem::IdentityTooLong(identity.clone()));
-            }
-            Some(identity) if has_candidate && !is_dns_subdomain(identity) => {
-                problems.push(SettingProblem::Identity(identity.clone()));
-            }
-            Some(_) => {}
-        }
-        problems.extend(self.misplaced.iter().cloned());
-        if let Mode::Coordinated(candidate) = &self.mode {
-            problems.extend(candidate_problem(candidate));
-        }
-        let timing = Timing::new(self.durations);
-        problems.extend(timing.as_ref().err().into_iter().flatten().copied().map(SettingProblem::Timing));
-        match (identity, timing) {
-            (Some(identity), Ok(timing)) if problems.is_empty() => Ok(Valid { identity, timing }),
-            _ => Err(InvalidElector { lease: self.full_name(), problems }),
-        }
+        let settings = Settings {
+            namespace: &self.namespace,
+            lease: &self.lease,
+            identity: identity.as_deref(),
+            candidate: match &self.mode {
+                Mode::Coordinated(candidate) => Some(candidate),
+                Mode::Direct(_) => None,
+            },
+            durations: self.durations,
+        };
+        let timing = settings.validate(self.misplaced.clone())?;
+        Ok(Valid { identity: identity.unwrap_or_default(), timing })
     }
 
     fn identity_in(&self, environment: impl Fn(&str) -> Option<String>) -> Option<String> {
@@ -138,24 +118,16 @@ impl ElectorBuilder {
             fail_open: self.fail_open,
             keeps_on_stop: self.keeps_on_stop,
         };
-        let asking = Asking {
-            failures: FailureLog::default(),
-            clock: Arc::clone(&self.clock),
-            // Shorter than the elector's wait, so that a request is dropped before the elector sends the next one.
-            // Otherwise the next request could use another stale connection of the same pool.
-            timeout: timing.request_timeout().saturating_mul(99) / 100,
-            namespace: self.namespace,
-            supervision: self.heartbeat.map(|heartbeat| Supervision::new(heartbeat, &timing)),
-        };
         Driver {
             config,
+            namespace: self.namespace,
             key,
             store,
             clock: self.clock,
             rng: self.rng,
             publisher: publisher.with_instance_lock(lock),
             observers,
-            asking: Arc::new(asking),
+            heartbeat: self.heartbeat,
             shutdown: self.shutdown,
         }
     }
@@ -174,8 +146,7 @@ impl ElectorBuilder {
             environment(POD_NAMESPACE).is_none_or(|namespace| namespace == self.namespace).then_some(())?;
             Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
         };
-        // The garbage collector deletes a candidate whose owner the API server does not know.
-        self.pod.clone().or_else(own).filter(|pod| !is_static_pod_uid(&pod.uid))
+        self.pod.clone().or_else(own)
     }
 
     fn store(&mut self, timing: &Timing) -> Arc<dyn Store> {
@@ -189,26 +160,5 @@ impl ElectorBuilder {
             Place::Custom(store) => Arc::clone(store),
             Place::Shared(elections) => elections.store(clock, timeout),
         }
-    }
-}
-
-impl CandidateSettings {
-    fn config(self, pod: Option<Pod>) -> CandidateConfig {
-        CandidateConfig {
-            emulation_version: self.emulation_version(),
-            binary_version: self.binary_version,
-            // `validate` has already rejected a strategy that does not parse.
-            strategy: self.strategy.and_then(|strategy| Strategy::read(Some(&strategy)).ok()),
-            priority: self.priority,
-            pod,
-            fallback: self.fallback,
-        }
-    }
-
-    /// The emulation version. Under a strategy of Hustings it defaults to the binary version.
-    pub(super) fn emulation_version(&self) -> Option<String> {
-        let strategy = Strategy::read(self.strategy.as_deref());
-        let is_required = strategy.is_ok_and(|strategy| strategy.needs_emulation_version());
-        self.emulation_version.clone().or_else(|| is_required.then(|| self.binary_version.clone()))
     }
 }

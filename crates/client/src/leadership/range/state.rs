@@ -7,15 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hustings_core::elector::Range;
 use hustings_core::model::{Now, WireTime};
 
-use super::observed_term::ObservedTerm;
 use crate::clock::Clock;
-
-/// The newest term that the Lease showed, and the number of changes of the holder up to it.
-#[derive(Clone, Debug)]
-pub(crate) struct LatestTerm {
-    pub(super) change: u64,
-    pub(super) term: ObservedTerm,
-}
 
 /// The range of a process and its answers.
 #[derive(Debug, Default)]
@@ -32,16 +24,6 @@ pub(crate) struct RangeState {
 pub(super) enum Owned {
     Always,
     Range(Range),
-}
-
-impl LatestTerm {
-    /// Records the term that the Lease shows. Returns whether that is a change of the holder.
-    pub(crate) fn update(latest: &mut Option<Self>, term: ObservedTerm) -> bool {
-        let is_change = latest.as_ref().is_none_or(|latest| !term.continues(&latest.term));
-        let before = latest.as_ref().map_or(0, |latest| latest.change);
-        *latest = Some(Self { change: before + u64::from(is_change), term });
-        is_change
-    }
 }
 
 impl Ranges {
@@ -79,27 +61,5 @@ impl RangeState {
 impl Default for RangeState {
     fn default() -> Self {
         Self { range: None, reported: WireTime::MIN }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use hustings_core::model::{LeaseRecord, SessionMark};
-
-    use super::*;
-
-    #[test]
-    fn a_holder_that_claims_its_lease_again_and_again_does_not_change() {
-        let mut latest = None;
-        for (holder, transitions, is_change) in [("a", 1, true), ("a", 2, false), ("a", 3, false), ("b", 4, true)] {
-            let record = LeaseRecord {
-                holder: Some(holder.to_owned()),
-                session: SessionMark::read(Some(&format!("{holder}/{transitions}/15"))),
-                token: Some(u64::from(transitions)),
-                transitions,
-                ..LeaseRecord::default()
-            };
-            assert_eq!(LatestTerm::update(&mut latest, ObservedTerm::of(&record).unwrap()), is_change, "{transitions}");
-        }
     }
 }

@@ -4,7 +4,10 @@ mod missing;
 
 use http::Response;
 use hustings_core::model::{CandidateKey, CandidatePatch, LeaseWrite, Object, Outcome, Purpose, Set, WireTime};
+use hustings_wire::failure::Failure;
+use hustings_wire::request::{decode, encode};
 use kube::client::Body;
+use kube::core::Status;
 use serde_json::json;
 
 use super::*;
@@ -74,24 +77,13 @@ async fn the_pause_that_an_overloaded_server_asks_for_is_read() {
         assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
     }
     assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
-    // The header counts, whatever the details of the Status say.
-    for code in [429, 503] {
-        let head = Response::builder().status(code).header("Retry-After", 9);
-        let status = json!({ "status": "Failure", "code": code, "details": { "retryAfterSeconds": 1, "name": "l" } });
-        let failure = body_of(head.body(Body::from(status.to_string().into_bytes())).unwrap()).await.unwrap_err();
-        assert_eq!(Failure::from(failure).retry_after(), Some(Duration::from_secs(9)), "{code}");
-    }
-    let page = Response::builder().status(502).body(Body::from("x".repeat(5_000).into_bytes())).unwrap();
-    let failure = Failure::from(body_of(page).await.unwrap_err()).to_string();
-    let excerpt = "x".repeat(LONGEST_EXCERPT);
-    assert_eq!(failure, format!("outcome unknown: {excerpt} (502); read before you write again"));
 }
 
 #[test]
 fn reads_and_the_list_of_candidates_never_come_from_the_cache_of_a_server() {
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
     for request in [read(), Request::ReadCandidate { candidate: "l".into() }, list] {
-        let sent = wire::encode("n", &request, NativeVersion::V1beta1).unwrap();
+        let sent = encode("n", &request, NativeVersion::V1beta1).unwrap();
         // A server may answer from its watch cache if the request names a version.
         assert!(!sent.uri().to_string().contains("resourceVersion"), "{sent:?}");
     }
@@ -101,22 +93,20 @@ fn reads_and_the_list_of_candidates_never_come_from_the_cache_of_a_server() {
 fn a_deletion_names_uid_and_version_and_a_status_goes_to_its_subresource() {
     let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
     let delete = Request::DeleteCandidate { candidate, uid, resource_version: Some(7) };
-    let sent = wire::encode("n", &delete, NativeVersion::V1beta1).unwrap();
+    let sent = encode("n", &delete, NativeVersion::V1beta1).unwrap();
     let options: serde_json::Value = serde_json::from_slice(sent.body()).unwrap();
     assert_eq!(options["preconditions"], json!({ "uid": "u", "resourceVersion": "7" }));
 
     let status = CandidatePatch::Status { status: Box::default(), since: [WireTime::default(); 3] };
     let patch = Request::patch_candidate(CandidateKey::hustings("c"), "u", status);
-    assert!(
-        wire::encode("n", &patch, NativeVersion::V1beta1).unwrap().uri().path().ends_with("/leasecandidates/c/status")
-    );
+    assert!(encode("n", &patch, NativeVersion::V1beta1).unwrap().uri().path().ends_with("/leasecandidates/c/status"));
     let patch = Request::patch_candidate(CandidateKey::hustings("c"), "u", CandidatePatch::Renew(WireTime::default()));
-    assert!(wire::encode("n", &patch, NativeVersion::V1beta1).unwrap().uri().path().ends_with("/leasecandidates/c"));
+    assert!(encode("n", &patch, NativeVersion::V1beta1).unwrap().uri().path().ends_with("/leasecandidates/c"));
 }
 
 /// Its method, path, query and format.
 fn encoded(request: &Request) -> String {
-    let sent = wire::encode("n", request, NativeVersion::V1beta1).unwrap();
+    let sent = encode("n", request, NativeVersion::V1beta1).unwrap();
     let query = sent.uri().query().unwrap_or_default().trim_matches('&');
     let format = sent.headers().get(http::header::CONTENT_TYPE).map_or("", |format| format.to_str().unwrap());
     format!("{} {} {query} {format}", sent.method(), sent.uri().path())
@@ -216,7 +206,7 @@ fn a_patch_of_an_object_that_was_replaced_is_a_conflict() {
         let status = json!({ "status": "Failure", "reason": "Invalid", "message": "m", "code": 422,
             "details": { "causes": causes } });
         let status: Status = serde_json::from_value(status).unwrap();
-        Failure::from(kube::Error::Api(status.boxed())).outcome::<()>()
+        failure_of(kube::Error::Api(status.boxed())).outcome::<()>()
     };
     assert_eq!(invalid("metadata.uid"), Outcome::Conflict);
     assert_eq!(invalid("spec.leaseDurationSeconds"), Outcome::Refused);
@@ -228,7 +218,7 @@ fn a_deletion_that_a_finalizer_delays_leaves_the_object() {
         let body = json!({ "metadata": { "name": "c", "resourceVersion": "7", "finalizers": finalizers } });
         let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
         let delete = Request::DeleteCandidate { candidate, uid, resource_version: None };
-        let decoded = wire::decode(&delete, body.to_string().as_bytes()).unwrap();
+        let decoded = decode(&delete, body.to_string().as_bytes()).unwrap();
         assert_eq!(decoded.object.is_some(), is_kept, "{body}");
     }
 }
@@ -239,13 +229,12 @@ fn the_answers_to_a_creation_and_to_a_list_contain_candidates() {
     let create = Request::CreateCandidate { nomination: nomination("c"), renew_time: WireTime::default() };
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
     let items = json!({ "kind": "LeaseCandidateList", "metadata": {}, "items": [candidate] });
-    let decoded =
-        |request, body: &serde_json::Value| wire::decode(request, body.to_string().as_bytes()).unwrap().object;
+    let decoded = |request, body: &serde_json::Value| decode(request, body.to_string().as_bytes()).unwrap().object;
     let Some(Object::Candidate(created)) = decoded(&create, &candidate) else { panic!("no candidate") };
     let Some(Object::Candidates(listed)) = decoded(&list, &items) else { panic!("no candidates") };
     assert_eq!((created.name.as_str(), listed), ("c", vec![created.clone()]));
     let of_other = Request::ListCandidates { lease_name: "other".to_owned() };
-    assert!(wire::decode(&of_other, items.to_string().as_bytes()).is_err(), "a proxy may drop the selector");
+    assert!(decode(&of_other, items.to_string().as_bytes()).is_err(), "a proxy may drop the selector");
 }
 
 #[tokio::test]
@@ -334,7 +323,7 @@ fn only_a_write_that_the_gate_sent_has_an_unknown_outcome() {
         (GateError::GivenUp { lease }, Outcome::Unknown),
     ] {
         let text = error.to_string();
-        let failure = Failure::from(kube::Error::Service(error.into()));
+        let failure = failure_of(kube::Error::Service(error.into()));
         assert_eq!(failure.outcome::<()>(), expected, "{text}");
     }
 }
@@ -348,17 +337,17 @@ fn a_request_about_a_native_candidate_goes_to_its_api_in_the_served_version() {
         Request::DeleteCandidate { candidate: candidate.clone(), uid: "u".to_owned(), resource_version: Some(7) };
     for request in [Request::ReadCandidate { candidate }, ping.clone(), delete] {
         for version in NativeVersion::ALL {
-            let sent = wire::encode("n", &request, version).unwrap();
+            let sent = encode("n", &request, version).unwrap();
             let path = format!("/apis/coordination.k8s.io/{}/namespaces/n/leasecandidates/host_1f", version.as_str());
             assert_eq!(sent.uri().path(), path);
         }
     }
-    let sent = wire::encode("n", &ping, NativeVersion::V1beta1).unwrap();
+    let sent = encode("n", &ping, NativeVersion::V1beta1).unwrap();
     let patch: serde_json::Value = serde_json::from_slice(sent.body()).unwrap();
     let expected = json!({ "metadata": { "uid": "u" }, "spec": { "pingTime": "1970-01-01T00:00:00.000001Z" } });
     assert_eq!(patch, expected);
     let answer = json!({ "metadata": { "name": "host_1f" }, "spec": { "leaseName": "l" } }).to_string();
-    let decoded = wire::decode(&ping, answer.as_bytes()).unwrap().object;
+    let decoded = decode(&ping, answer.as_bytes()).unwrap().object;
     let Some(Object::Candidate(record)) = decoded else { panic!("no candidate: {decoded:?}") };
     assert_eq!(record.key(), CandidateKey::native("host_1f"));
 }
@@ -366,7 +355,7 @@ fn a_request_about_a_native_candidate_goes_to_its_api_in_the_served_version() {
 #[test]
 fn a_request_that_cannot_be_built_is_not_sent() {
     let invalid = kube::core::request::Error::Validation("no name".to_owned());
-    let failure = Failure::from(kube::Error::BuildRequest(invalid));
+    let failure = failure_of(kube::Error::BuildRequest(invalid));
     assert_eq!((failure.outcome::<()>(), failure.is_retryable()), (Outcome::Refused, false));
 }
 
@@ -375,7 +364,7 @@ fn only_a_failure_that_names_a_pause_asks_for_one() {
     let failure = |seconds: u32| {
         let status = json!({ "status": "Failure", "code": 429, "details": { "retryAfterSeconds": seconds } });
         let status: Status = serde_json::from_value(status).unwrap();
-        Failure::from(kube::Error::Api(status.boxed()))
+        failure_of(kube::Error::Api(status.boxed()))
     };
     assert_eq!((failure(0).retry_after(), failure(2).retry_after()), (None, Some(Duration::from_secs(2))));
 }

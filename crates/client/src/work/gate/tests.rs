@@ -347,3 +347,13 @@ async fn after_a_suspension_an_overdue_write_is_not_sent_even_if_no_timer_has_fi
     assert!(matches!(gate_error_of(&ended.unwrap_err()), GateError::TookTooLong { .. }));
     assert_eq!(sent.load(Ordering::SeqCst), 1);
 }
+
+#[tokio::test]
+async fn a_deletion_with_a_streamed_body_is_not_a_dry_run() {
+    let server = |_: Request<Body>| async { Ok::<_, BoxError>(Response::new(Body::empty())) };
+    let client = kube::Client::new(tower::service_fn(server), "n");
+    let streamed = client.send(Request::get("/version").body(Body::empty()).unwrap()).await.unwrap().into_body();
+    let uri = "/api/v1/namespaces/n/configmaps/c?dryRun=All";
+    let streamed = Request::delete(uri).body(streamed).unwrap();
+    assert!(!attributes::changes_nothing(&streamed, body_of), "nothing may consume its body");
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hustings_core::elector::{EditedField, Loss, Note, Withheld};
 use hustings_core::model::{Hold, Inadmissible};
+use hustings_wire::driver::Line;
 
 use crate::testing::Log;
 
@@ -116,7 +117,7 @@ fn each_note_is_logged_with_its_level_and_its_remedy() {
             "WARN a replica with client-go has emptied the Lease, which it lost before: writing the holder back",
         ),
     ] {
-        super::super::log(&note);
+        Line::of_note(&note).iter().for_each(super::super::log);
         assert_eq!(log.take(), line, "{note:?}");
     }
 }

@@ -10,7 +10,7 @@ use hustings_core::model::{
     CandidateKind, CandidateRecord, CandidateState, Pod, RecordedStatus, Truth, Unparsed, WireTime,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
-use kube::core::NamespaceResourceScope;
+use kube_core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -167,7 +167,7 @@ impl<'de> Deserialize<'de> for ReadCandidate {
     }
 }
 
-impl kube::Resource for ReadCandidate {
+impl kube_core::Resource for ReadCandidate {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 
@@ -286,7 +286,7 @@ mod tests {
             let owner = json!({ "apiVersion": api_version, "kind": kind, "name": "a", "uid": "p" });
             let read = ReadCandidate::from_json(json!({ "metadata": { "name": "a", "ownerReferences": [owner] } }));
             assert_eq!((read.record.owned, read.record.pod.is_some()), (true, expected), "{kind} {api_version}");
-            assert_eq!(kube::Resource::meta(&read).name.as_deref(), Some("a"));
+            assert_eq!(kube_core::Resource::meta(&read).name.as_deref(), Some("a"));
         }
         let owner = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": "p" });
         let owners = [owner("ConfigMap", "a"), owner("Pod", "b"), owner("Pod", "c")];

@@ -4,7 +4,7 @@
 //! and the controller owns `pingTime` and `status`.
 
 use hustings_core::model::{CandidatePatch, CandidateState, Condition, Nomination, Pod, RecordedStatus, WireTime};
-use kube::Resource;
+use kube_core::Resource;
 use serde_json::{Map, Value, json};
 
 use super::candidate::ReadCandidate;

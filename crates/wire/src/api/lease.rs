@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use hustings_core::model::{History, LeaseRecord, LeaseWrite, NativeFields, SessionMark, SessionStamp, Set, Unparsed};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::NamespaceResourceScope;
+use kube_core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
@@ -221,7 +221,7 @@ impl<'de> Deserialize<'de> for ReadLease {
     }
 }
 
-impl kube::Resource for ReadLease {
+impl kube_core::Resource for ReadLease {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 

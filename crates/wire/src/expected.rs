@@ -1,19 +1,25 @@
-//! What a request asks for, and whether an answer is that.
+//! Whether a success answers the request that was sent.
+//!
+//! Not everything that answers 200 is the API server. A login page, a default backend or a cache answers with HTML, with
+//! `{"message": …}` or with another object. Read without a check, such an answer is an object whose fields are all
+//! empty: a Lease without a holder, or a candidate for another Lease.
+//!
+//! The rule that must hold: an answer is used only if its kind, apiVersion, name, namespace, uid and resourceVersion are
+//! those for which the request asks. Any other answer is a failure with an unknown outcome.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use futures::FutureExt;
 use http::header::ACCEPT;
 use http::{Method, Request};
-use kube::client::Body;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
-use super::WrongAnswer;
 use crate::api::names;
-use crate::store::connections::is_watch;
-use crate::work::gate::RequestTarget;
+use crate::attributes::RequestTarget;
+
+/// The remedy for an answer that is not the API server's.
+pub(crate) const NOT_THE_SERVER: &str = "check for a proxy or a login page in between";
 
 /// The groups of the objects that Hustings uses. The kinds of their resources have regular plurals, and the server
 /// stores all objects that have a name. Another group, such as that of metrics, may be different.
@@ -31,9 +37,17 @@ const GROUPS: [&str; 8] = [
 /// How much of a text in an answer goes into a message, in characters.
 const LONGEST_EXCERPT: usize = 63;
 
+/// An answer with status 200 that does not answer the request.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is not {expected}: {received}; {NOT_THE_SERVER}")]
+pub struct WrongAnswer {
+    expected: String,
+    received: String,
+}
+
 /// What the answer to a request must be.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub struct Expected {
     form: AnswerForm,
     api_version: String,
     kind: AnswerKind,
@@ -139,15 +153,16 @@ struct SentMetadata {
 }
 
 impl Expected {
-    /// Returns what the answer to this request must be; `None` if it has no fixed form.
-    pub(super) fn of(request: &Request<Body>) -> Option<Self> {
+    /// Returns what the answer to this request must be; `None` if it has no fixed form. `body` is the body of the request,
+    /// as far as it is known.
+    pub fn of<B>(request: &Request<B>, body: &[u8]) -> Option<Self> {
         let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
         let (method, target) = (request.method(), RequestTarget::read(&path));
         let Some(target) = target else { return Self::of_discovery(method, &path) };
         if !GROUPS.contains(&target.group) || !matches!(target.subresource, None | Some("status")) {
             return None;
         }
-        let sent = sent(request);
+        let sent: Sent = serde_json::from_slice(body).unwrap_or_default();
         let form = match (method, target.name) {
             (&Method::GET, _) if is_watch(request) => AnswerForm::Watch,
             (&Method::GET, None) => AnswerForm::List,
@@ -198,12 +213,12 @@ impl Expected {
     }
 
     /// Whether the answer is a stream of events.
-    pub(super) fn is_watch(&self) -> bool {
+    pub fn is_watch(&self) -> bool {
         self.form == AnswerForm::Watch
     }
 
     /// Checks the body of a success.
-    pub(super) fn check(&self, answer: &[u8]) -> Result<(), WrongAnswer> {
+    pub fn check(&self, answer: &[u8]) -> Result<(), WrongAnswer> {
         let head: Head<'_> = self.parse(answer)?;
         match self.form {
             AnswerForm::Deletion if head.kind == "Status" => self.check_report(answer),
@@ -232,7 +247,7 @@ impl Expected {
     }
 
     /// Checks one line of a watch.
-    pub(super) fn check_event(&self, line: &[u8]) -> Result<(), WrongAnswer> {
+    pub fn check_event(&self, line: &[u8]) -> Result<(), WrongAnswer> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
@@ -248,7 +263,7 @@ impl Expected {
     }
 
     /// The error for an answer with this content.
-    pub(super) fn wrong(&self, received: String) -> WrongAnswer {
+    pub fn wrong(&self, received: String) -> WrongAnswer {
         WrongAnswer { expected: self.to_string(), received }
     }
 
@@ -374,20 +389,19 @@ fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The body of a request; empty if it is not JSON.
-fn sent(request: &Request<Body>) -> Sent {
-    let body = request.body().try_clone().and_then(|body| body.collect_bytes().now_or_never());
-    body.and_then(Result::ok).and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default()
+/// Whether the request begins a watch.
+pub fn is_watch<B>(request: &Request<B>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 /// The name that the field selector of a list or a watch contains.
-fn selected_name(request: &Request<Body>) -> Option<String> {
+fn selected_name<B>(request: &Request<B>) -> Option<String> {
     let fields = request.uri().query()?.split('&').find_map(|pair| pair.strip_prefix("fieldSelector="))?;
     let fields = percent_decode_str(fields).decode_utf8_lossy();
     fields.split(',').find_map(|field| field.strip_prefix("metadata.name=")).map(str::to_owned)
 }
 
 /// Whether the server does not store what it is sent. The answer then has no resourceVersion.
-fn is_dry_run(request: &Request<Body>) -> bool {
+fn is_dry_run<B>(request: &Request<B>) -> bool {
     request.uri().query().is_some_and(|query| query.contains("dryRun="))
 }

@@ -338,7 +338,7 @@ fn the_answer_shows_whether_the_server_keeps_native_fields() {
 
 #[test]
 fn a_lease_has_its_kind_its_metadata_and_the_reason_of_its_last_election() {
-    use kube::Resource as _;
+    use kube_core::Resource as _;
     let mut object = lease();
     object["metadata"]["annotations"]["hustings.io/reason"] = json!("Why.");
     let read = ReadLease::from_json(object);

@@ -7,8 +7,7 @@ use std::borrow::Cow;
 
 use hustings_core::model::{CandidateKind, CandidateRecord};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DynamicResourceScope;
-use kube::{Client, Resource};
+use kube_core::{DynamicResourceScope, Resource};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -17,8 +16,7 @@ use super::names;
 use super::object::ObjectParts;
 use super::reading::{cut, text};
 
-/// A version of the API `coordination.k8s.io` that serves LeaseCandidates. [`discover`](Self::discover) finds the
-/// version that a server serves.
+/// A version of the API `coordination.k8s.io` that serves LeaseCandidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NativeVersion {
     /// `v1beta1`, since Kubernetes 1.33.
@@ -38,23 +36,6 @@ impl NativeVersion {
             Self::V1beta1 => "v1beta1",
             Self::V1alpha2 => "v1alpha2",
         }
-    }
-
-    /// Asks the server for the newest version in which it serves native LeaseCandidates; `None` if it serves none.
-    ///
-    /// # Errors
-    /// Fails if a request fails. A version that the server does not know is not a failure.
-    pub async fn discover(client: &Client) -> Result<Option<Self>, kube::Error> {
-        for version in Self::ALL {
-            let plural = ReadNativeCandidate::plural(&version);
-            match client.list_api_group_resources(&ReadNativeCandidate::api_version(&version)).await {
-                Ok(list) if list.resources.iter().any(|resource| resource.name == plural) => return Ok(Some(version)),
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -130,11 +111,7 @@ impl Resource for ReadNativeCandidate {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
-    use http::{Request, Response};
     use hustings_core::model::WireTime;
-    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
@@ -208,38 +185,5 @@ mod tests {
                 "/apis/coordination.k8s.io/v1alpha2/namespaces/n/leasecandidates"
             ]
         );
-    }
-
-    /// A client of a server that answers each path as listed, and every other path as an API server does.
-    fn client(answers: &'static [(&'static str, u16, &'static str)]) -> Client {
-        let server = tower::service_fn(move |request: Request<Body>| async move {
-            let known = answers.iter().find(|(path, ..)| *path == request.uri().path());
-            let (status, body) = known.map_or((404, "404 page not found\n"), |(_, status, body)| (*status, *body));
-            Ok::<_, Infallible>(Response::builder().status(status).body(Body::from(body.as_bytes().to_vec())).unwrap())
-        });
-        Client::new(server, "n")
-    }
-
-    #[tokio::test]
-    async fn the_newest_version_that_the_server_serves_is_discovered() {
-        const CANDIDATES: &str = r#"{"kind": "APIResourceList", "groupVersion": "coordination.k8s.io/v", "resources": [
-            {"name": "leasecandidates", "singularName": "", "namespaced": true, "kind": "LeaseCandidate", "verbs": []}]}"#;
-        const OTHERS: &str = r#"{"kind": "APIResourceList", "groupVersion": "coordination.k8s.io/v", "resources": [
-            {"name": "leases", "singularName": "", "namespaced": true, "kind": "Lease", "verbs": []}]}"#;
-        const BETA: &str = "/apis/coordination.k8s.io/v1beta1";
-        const ALPHA: &str = "/apis/coordination.k8s.io/v1alpha2";
-        let discovered = async |answers| NativeVersion::discover(&client(answers)).await.unwrap();
-        let both = discovered(&[(BETA, 200, CANDIDATES), (ALPHA, 200, CANDIDATES)]).await;
-        assert_eq!(both, Some(NativeVersion::V1beta1));
-        assert_eq!(discovered(&[(ALPHA, 200, CANDIDATES)]).await, Some(NativeVersion::V1alpha2));
-        let beta_without_candidates = discovered(&[(BETA, 200, OTHERS), (ALPHA, 200, CANDIDATES)]).await;
-        assert_eq!(beta_without_candidates, Some(NativeVersion::V1alpha2));
-        assert_eq!(discovered(&[]).await, None);
-    }
-
-    #[tokio::test]
-    async fn a_failed_discovery_is_an_error_and_not_a_server_without_the_api() {
-        let failing = client(&[("/apis/coordination.k8s.io/v1beta1", 503, "unavailable")]);
-        assert!(NativeVersion::discover(&failing).await.is_err());
     }
 }

@@ -58,7 +58,7 @@ pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 pub const CONDITIONS: [&str; 3] = ["Admissible", "Responsive", "Leading"];
 
 /// The longest name of an object.
-pub(crate) const LONGEST_NAME: usize = 253;
+pub const LONGEST_NAME: usize = 253;
 
 /// The longest `reportingInstance` of an event, in bytes. The API server rejects a longer one.
 const LONGEST_REPORTING_INSTANCE: usize = 128;

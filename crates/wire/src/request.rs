@@ -1,10 +1,9 @@
-//! Requests to the API server, and its answers, as values.
+//! Requests about Leases and candidates as HTTP, and the objects in their answers.
 
 use http::Request as HttpRequest;
 use hustings_core::model::{CandidateKey, CandidateKind, CandidatePatch, CandidateRecord, Object, Request};
-use kube::Resource;
-use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ObjectList, request};
+use kube_core::params::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube_core::{ObjectList, Resource, request};
 use serde::de::Error as _;
 use serde_json::{Error, Value};
 
@@ -12,7 +11,7 @@ use crate::api::{
     NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, candidate_patch, empty_lease, lease_patch,
     new_candidate,
 };
-use crate::store::answers::NOT_THE_SERVER;
+use crate::expected::NOT_THE_SERVER;
 
 /// The field manager that the server records.
 const FIELD_MANAGER: &str = "hustings";
@@ -21,15 +20,16 @@ const FIELD_MANAGER: &str = "hustings";
 const MOST_LISTED: u32 = 500;
 
 /// The content of a successful answer.
-pub(super) struct Decoded {
+#[derive(Debug)]
+pub struct Decoded {
     /// The object, or `None` after its deletion.
-    pub(super) object: Option<Object>,
+    pub object: Option<Object>,
     /// Whether the server kept the native copies that the request set, if it set any.
-    pub(super) keeps_native_fields: Option<bool>,
+    pub keeps_native_fields: Option<bool>,
 }
 
 /// Returns the request as the API server expects it. `native` is the version of native candidates that it serves.
-pub(super) fn encode(
+pub fn encode(
     namespace: &str,
     request: &Request,
     native: NativeVersion,
@@ -75,8 +75,8 @@ pub(super) fn encode(
     }
 }
 
-/// Reads the body of a success, which the client has [checked](crate::store::answers).
-pub(super) fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decoded> {
+/// Reads the body of a success, which is [as expected](crate::expected).
+pub fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decoded> {
     let mut keeps_native_fields = None;
     let object = match request {
         Request::ReadLease { .. } | Request::CreateLease { .. } | Request::WriteLease { .. } => {

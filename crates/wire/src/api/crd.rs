@@ -162,7 +162,7 @@ impl JsonSchema for MicroTime {
 
 #[cfg(test)]
 mod tests {
-    use kube::Resource;
+    use kube_core::Resource;
 
     use super::*;
     use crate::api::ReadCandidate;

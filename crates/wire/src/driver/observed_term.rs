@@ -15,8 +15,9 @@ use hustings_core::model::{LeaseRecord, SessionMark};
 
 /// The term that a version of a Lease shows, unless it shows only a grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ObservedTerm {
-    pub(crate) holder: String,
+pub struct ObservedTerm {
+    /// The holder.
+    pub holder: String,
     lease_uid: String,
     /// `None` for a holder that is not an elector of Hustings.
     session: Option<String>,
@@ -26,7 +27,7 @@ pub(crate) struct ObservedTerm {
 
 impl ObservedTerm {
     /// `None` if the record names no holder, or only grants the Lease.
-    pub(crate) fn of(record: &LeaseRecord) -> Option<Self> {
+    pub fn of(record: &LeaseRecord) -> Option<Self> {
         let session = match &record.session {
             SessionMark::Open => return None,
             SessionMark::Term(stamp) => Some(stamp.session.clone()),
@@ -42,16 +43,35 @@ impl ObservedTerm {
     }
 
     /// The term of a process without an election.
-    pub(crate) fn unelected(identity: &str) -> Self {
+    pub fn unelected(identity: &str) -> Self {
         Self { holder: identity.to_owned(), ..Self::default() }
     }
 
     /// Whether this is the term of `former`, or the next term of its holder with no other holder in between.
-    pub(crate) fn continues(&self, former: &Self) -> bool {
+    pub fn continues(&self, former: &Self) -> bool {
         let is_next = former.transitions.checked_add(1) == Some(self.transitions);
         let of_same_holder =
             (&self.holder, &self.lease_uid, &self.session) == (&former.holder, &former.lease_uid, &former.session);
         of_same_holder && (is_next || (self.token, self.transitions) == (former.token, former.transitions))
+    }
+}
+
+/// The newest term that the Lease showed, and the number of changes of the holder up to it.
+#[derive(Clone, Debug)]
+pub struct LatestTerm {
+    /// How many changes there were.
+    pub change: u64,
+    /// The term.
+    pub term: ObservedTerm,
+}
+
+impl LatestTerm {
+    /// Records the term that the Lease shows. Returns whether that is a change of the holder.
+    pub fn update(latest: &mut Option<Self>, term: ObservedTerm) -> bool {
+        let is_change = latest.as_ref().is_none_or(|latest| !term.continues(&latest.term));
+        let before = latest.as_ref().map_or(0, |latest| latest.change);
+        *latest = Some(Self { change: before + u64::from(is_change), term });
+        is_change
     }
 }
 
@@ -110,5 +130,20 @@ mod tests {
         let grant = LeaseRecord { session: SessionMark::Open, ..record("a", "s", 1, 1) };
         assert_eq!(ObservedTerm::of(&grant), None);
         assert_eq!(ObservedTerm::of(&LeaseRecord { holder: None, ..record("a", "s", 1, 1) }), None);
+    }
+
+    #[test]
+    fn a_holder_that_claims_its_lease_again_and_again_does_not_change() {
+        let mut latest = None;
+        for (holder, transitions, is_change) in [("a", 1, true), ("a", 2, false), ("a", 3, false), ("b", 4, true)] {
+            let record = LeaseRecord {
+                holder: Some(holder.to_owned()),
+                session: SessionMark::read(Some(&format!("{holder}/{transitions}/15"))),
+                token: Some(u64::from(transitions)),
+                transitions,
+                ..LeaseRecord::default()
+            };
+            assert_eq!(LatestTerm::update(&mut latest, ObservedTerm::of(&record).unwrap()), is_change, "{transitions}");
+        }
     }
 }
