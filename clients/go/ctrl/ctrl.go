@@ -7,6 +7,7 @@
 // Here hustings is this package. The manager is the unmodified one. Every replica has caches, webhooks and metrics, and
 // the leader alone runs controllers and writes. What changes:
 //
+//   - A replica stands for election as soon as its caches have synced, and not before.
 //   - A hand-over and a stop are graceful: the elector gives the Lease up after the manager's runnables have stopped.
 //   - A loss ends the process soon: Run returns within some 0.2 s, and until then the gate lets no write pass.
 //   - A process leads once, as with controller-runtime's own election, since neither controllers nor managers start
@@ -19,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +52,7 @@ var ErrLost = errors.New("leader election lost: exit this process")
 // An Election is the election of one manager.
 type Election struct {
 	elector *hustings.Elector
+	lock    *lock
 	config  *rest.Config
 	// disabled means that the manager runs without an election.
 	disabled atomic.Bool
@@ -66,7 +69,7 @@ func New(config *rest.Config, namespace, name string, options Options) (*Electio
 	if err != nil {
 		return nil, err
 	}
-	return &Election{elector: elector, config: config, grace: elector.Timing().StopGrace}, nil
+	return &Election{elector: elector, lock: newLock(elector), config: config, grace: elector.Timing().StopGrace}, nil
 }
 
 // NewOrDie is like [New], but panics if the settings are not valid.
@@ -128,7 +131,7 @@ func (e *Election) Manager(options ctrl.Options) ctrl.Options {
 	case *timeout == 0:
 		e.invalid = errors.New("GracefulShutdownTimeout must not be 0: the manager would return while its controllers run")
 	}
-	options.LeaderElectionResourceLockInterface = &lock{elector: e.elector}
+	options.LeaderElectionResourceLockInterface = e.lock
 	options.LeaderElectionReleaseOnCancel = false
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leaseDuration), new(renewDeadline), new(retryPeriod)
 	return options
@@ -149,25 +152,35 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	defer stopElector()
 	managed := make(chan struct{})
 	elected := make(chan error, 1)
-	var led atomic.Pointer[hustings.Term]
-	go func() {
-		elected <- e.elector.Run(electing, func(ctx context.Context, term *hustings.Term) {
-			led.Store(term)
-			select {
-			case <-ctx.Done():
-				// If the term is lost, the lock ends the manager, without a wait for its controllers.
-				if e.elector.Term() == term {
-					stopManager()
-				}
-				<-managed
-			case <-managed:
+	lead := func(ctx context.Context, term *hustings.Term) {
+		select {
+		case e.lock.terms <- term:
+		case <-ctx.Done():
+			return
+		case <-managed:
+			return
+		}
+		select {
+		case <-ctx.Done():
+			// If the term is lost, the lock ends the manager, without a wait for its controllers.
+			if e.elector.Term() == term {
+				stopManager()
 			}
-		})
-		stopManager()
+			<-managed
+		case <-managed:
+		}
+	}
+	go func() {
+		select {
+		case <-e.lock.ready:
+			elected <- e.elector.Run(electing, lead)
+			stopManager()
+		case <-managed:
+			elected <- nil
+		}
 	}()
 	err := mgr.Start(managing)
-	term := led.Load()
-	isLost := term != nil && e.elector.Term() != term
+	isLost := e.lock.isLost()
 	if isLost || errors.Is(err, context.DeadlineExceeded) {
 		// Controllers may still be running.
 		e.elector.Abandon()
@@ -187,20 +200,34 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 // A lock is the lock of a manager: client-go's elector holds it as long as this process leads.
 type lock struct {
 	elector *hustings.Elector
-	term    *hustings.Term
+	// ready is closed when the caches of the manager have synced. Until then this process does not stand for election.
+	ready     chan struct{}
+	makeReady func()
+	// terms has the term in which the controllers run. There is one: neither controllers nor managers start twice.
+	terms chan *hustings.Term
+	term  atomic.Pointer[hustings.Term]
 }
 
-// Get waits until this process leads. It does so once: neither controllers nor managers start twice.
-func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if l.term == nil {
-		term, err := l.elector.Wait(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		l.term = term
+func newLock(elector *hustings.Elector) *lock {
+	ready := make(chan struct{})
+	return &lock{
+		elector: elector, ready: ready, makeReady: sync.OnceFunc(func() { close(ready) }), terms: make(chan *hustings.Term),
 	}
-	if err := l.held(); err != nil {
-		return nil, nil, err
+}
+
+// Get waits until this process leads.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	l.makeReady()
+	if l.term.Load() == nil {
+		select {
+		case term := <-l.terms:
+			l.term.Store(term)
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	if l.isLost() {
+		return nil, nil, ErrLost
 	}
 	now := metav1.Now()
 	record := &resourcelock.LeaderElectionRecord{
@@ -210,13 +237,17 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 }
 
 // Update succeeds as long as this process leads.
-func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.held() }
-
-func (l *lock) held() error {
-	if l.term == nil || l.elector.Term() != l.term {
+func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error {
+	if l.isLost() {
 		return ErrLost
 	}
 	return nil
+}
+
+// isLost returns whether the term in which the controllers run is over.
+func (l *lock) isLost() bool {
+	term := l.term.Load()
+	return term != nil && l.elector.Term() != term
 }
 
 // Create is never called, since Get never finds the lock missing.

@@ -120,8 +120,7 @@ func TestALossEndsTheManagerWithoutAWaitForItsControllers(t *testing.T) {
 	}
 }
 
-// A higher key asks the holder to hand over.
-func TestAHandOverStopsTheManagerFirst(t *testing.T) {
+func TestATermThatIsGivenUpStopsTheManagerFirst(t *testing.T) {
 	server := testkit.NewServer(t)
 	r := start(t, server, "a", ctrl.Options{LeaderElection: true})
 	<-r.started

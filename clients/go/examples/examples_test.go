@@ -4,7 +4,6 @@ package examples
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -150,7 +149,7 @@ func (p program) stop(t *testing.T) {
 // The program is the same before and after the diff, but for its import. Replicas of both stand for one Lease.
 func TestAProgramWithRunOrDieChangesItsImport(t *testing.T) {
 	kubeconfig := testkit.Kubeconfig(t)
-	before, after := build(t, 0, "run-or-die", 4)
+	before, after := build(t, 0, "run-or-die", 1)
 	lease := "run-or-die-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	start := func(path, id string) program {
 		return run(t, nil, path, "--kubeconfig", kubeconfig, "--lease-lock-name", lease, "--id", id)
@@ -162,19 +161,16 @@ func TestAProgramWithRunOrDieChangesItsImport(t *testing.T) {
 	second.await(t, "new leader: old")
 	old.stop(t)
 	leader, standby := first, second
-	for at := range 2 {
+	for working := false; !working; {
 		select {
 		case line := <-first.lines:
-			if line == "working" {
-				break
+			working = line == "working"
+		case line := <-second.lines:
+			if working = line == "working"; working {
+				leader, standby = second, first
 			}
-			leader, standby = second, first
-			leader.await(t, "working")
 		case <-time.After(time.Minute):
 			t.Fatal("nobody works")
-		}
-		if at == 0 {
-			break
 		}
 	}
 	leader.stop(t)
@@ -186,7 +182,7 @@ func TestAProgramWithRunOrDieChangesItsImport(t *testing.T) {
 
 func TestAProjectOfKubebuilderChangesFewLines(t *testing.T) {
 	config, kubeconfig := testkit.Config(t), testkit.Kubeconfig(t)
-	before, after := build(t, 1, "kubebuilder/cmd", 8)
+	_, after := build(t, 1, "kubebuilder/cmd", 5)
 	client := kubernetes.NewForConfigOrDie(config)
 	namespace := "kubebuilder-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	object := metav1.ObjectMeta{Name: namespace}
@@ -212,9 +208,6 @@ func TestAProjectOfKubebuilderChangesFewLines(t *testing.T) {
 		return run(t, environment, path, "--leader-elect", "--health-probe-bind-address", probe,
 			"--metrics-bind-address", metrics, "--metrics-secure=false"), metrics
 	}
-	if strings.Contains(before, after) {
-		t.Fatal("one program")
-	}
 	first, _ := start(after, "first")
 	first.await(t, "Starting workers")
 	greet("ada")
@@ -228,8 +221,7 @@ func TestAProjectOfKubebuilderChangesFewLines(t *testing.T) {
 	first.stop(t)
 	second.await(t, "Starting workers")
 	greet("grace")
-	_ = second.Process.Kill()
-	_ = fmt.Sprint()
+	second.stop(t)
 }
 
 func freeAddress(t *testing.T) string {

@@ -10,13 +10,12 @@ import (
 	"syscall"
 	"time"
 
+	"hustings.io/go/leaderelection"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
-
-	"hustings.io/go/leaderelection"
 )
 
 func main() {
