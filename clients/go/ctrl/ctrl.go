@@ -1,0 +1,263 @@
+// Package ctrl lets managers of controller-runtime stand for election through Hustings.
+//
+//	election := hustings.NewOrDie(ctrl.GetConfigOrDie(), "", "80807133.example.com", hustings.Options{})
+//	mgr, err := ctrl.NewManager(election.GatedConfig(), election.Manager(ctrl.Options{ ... }))
+//	err = election.Run(ctrl.SetupSignalHandler(), mgr)
+//
+// Here hustings is this package. The manager is the unmodified one. Every replica has caches, webhooks and metrics, and
+// the leader alone runs controllers and writes. What changes:
+//
+//   - A replica stands for election as soon as its caches have synced, and not before.
+//   - A hand-over and a stop are graceful: the elector gives the Lease up after the manager's runnables have stopped.
+//   - A loss ends the process soon: Run returns within some 0.2 s, and until then the gate lets no write pass.
+//   - A process leads once, as with controller-runtime's own election, since neither controllers nor managers start
+//     twice. The restarted container takes its Lease back at once if that is still its own.
+package ctrl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"hustings.io/go"
+)
+
+// The durations of client-go's elector above the façade. It needs at most the renew deadline and one retry period to
+// notice a loss. They do not affect the Lease: its durations are those of [hustings.Options].
+const (
+	leaseDuration = time.Second
+	renewDeadline = 100 * time.Millisecond
+	retryPeriod   = 50 * time.Millisecond
+)
+
+// Options are the settings of the election. The default of Logger is controller-runtime's log.
+type Options = hustings.Options
+
+// ErrLost is why [Election.Run] ends if the process lost the Lease while its controllers ran. They may still be running,
+// so exit the process.
+var ErrLost = errors.New("leader election lost: exit this process")
+
+// An Election is the election of one manager.
+type Election struct {
+	elector *hustings.Elector
+	lock    *lock
+	config  *rest.Config
+	// disabled means that the manager runs without an election.
+	disabled atomic.Bool
+	invalid  error
+	grace    time.Duration
+}
+
+// New returns an election for the Lease of this namespace and name. An empty namespace is that of the pod.
+func New(config *rest.Config, namespace, name string, options Options) (*Election, error) {
+	if options.Logger == nil {
+		options.Logger = slog.New(logr.ToSlogHandler(ctrl.Log.WithName("hustings")))
+	}
+	elector, err := hustings.New(config, namespace, name, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Election{elector: elector, lock: newLock(elector), config: config, grace: elector.Timing().StopGrace}, nil
+}
+
+// NewOrDie is like [New], but panics if the settings are not valid.
+func NewOrDie(config *rest.Config, namespace, name string, options Options) *Election {
+	election, err := New(config, namespace, name, options)
+	if err != nil {
+		panic(err)
+	}
+	return election
+}
+
+// Elector returns the elector, such as to ask whether this process leads.
+func (e *Election) Elector() *hustings.Elector { return e.elector }
+
+// GatedConfig returns the configuration for the manager. Writes fail while this process does not lead, except for events.
+func (e *Election) GatedConfig() *rest.Config {
+	return e.GatedConfigWith(hustings.GateOptions{Allow: hustings.AllowEvents})
+}
+
+// GatedConfigWith is like [Election.GatedConfig], with settings of the gate. Such settings let writes wait until this
+// process leads. It panics if they are not valid.
+func (e *Election) GatedConfigWith(options hustings.GateOptions) *rest.Config {
+	gate, err := e.elector.Gate(options)
+	if err != nil {
+		panic(err)
+	}
+	config := rest.CopyConfig(e.config)
+	config.Wrap(func(transport http.RoundTripper) http.RoundTripper {
+		return roundTripper{e, transport, gate.Wrap(transport)}
+	})
+	return config
+}
+
+// roundTripper passes everything if there is no election.
+type roundTripper struct {
+	election    *Election
+	open, gated http.RoundTripper
+}
+
+func (t roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.election.disabled.Load() {
+		return t.open.RoundTrip(request)
+	}
+	return t.gated.RoundTrip(request)
+}
+
+func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.open }
+
+// Manager returns the options of the manager with this election. It ignores the Lease and the durations that the options
+// name. Without LeaderElection there is no election: the manager runs its controllers at once, and all writes pass.
+//
+// GracefulShutdownTimeout must not be 0, since the Lease must not be given up while controllers run. By default it is
+// [hustings.Timing.StopGrace].
+func (e *Election) Manager(options ctrl.Options) ctrl.Options {
+	e.disabled.Store(!options.LeaderElection)
+	switch timeout := options.GracefulShutdownTimeout; {
+	case timeout == nil:
+		options.GracefulShutdownTimeout = &e.grace
+	case *timeout == 0:
+		e.invalid = errors.New("GracefulShutdownTimeout must not be 0: the manager would return while its controllers run")
+	}
+	options.LeaderElectionResourceLockInterface = e.lock
+	options.LeaderElectionReleaseOnCancel = false
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leaseDuration), new(renewDeadline), new(retryPeriod)
+	return options
+}
+
+// Run runs the manager, whose options must come from [Election.Manager], until the context is done, the manager ends, or
+// this process no longer leads. It gives the Lease up if all controllers have stopped. After an error, exit the process.
+func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
+	if e.invalid != nil {
+		return fmt.Errorf("cannot run the manager under Lease %s: %w", e.elector.Lease(), e.invalid)
+	}
+	if e.disabled.Load() {
+		return mgr.Start(ctx)
+	}
+	managing, stopManager := context.WithCancel(ctx)
+	defer stopManager()
+	electing, stopElector := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopElector()
+	managed := make(chan struct{})
+	elected := make(chan error, 1)
+	lead := func(ctx context.Context, term *hustings.Term) {
+		select {
+		case e.lock.terms <- term:
+		case <-ctx.Done():
+			return
+		case <-managed:
+			return
+		}
+		select {
+		case <-ctx.Done():
+			// If the term is lost, the lock ends the manager, without a wait for its controllers.
+			if e.elector.Term() == term {
+				stopManager()
+			}
+			<-managed
+		case <-managed:
+		}
+	}
+	go func() {
+		select {
+		case <-e.lock.ready:
+			elected <- e.elector.Run(electing, lead)
+			stopManager()
+		case <-managed:
+			elected <- nil
+		}
+	}()
+	err := mgr.Start(managing)
+	isLost := e.lock.isLost()
+	if isLost || errors.Is(err, context.DeadlineExceeded) {
+		// Controllers may still be running.
+		e.elector.Abandon()
+	}
+	close(managed)
+	stopElector()
+	ended := <-elected
+	switch {
+	case isLost:
+		return errors.Join(ErrLost, ended)
+	case err != nil:
+		return err
+	}
+	return ended
+}
+
+// A lock is the lock of a manager: client-go's elector holds it as long as this process leads.
+type lock struct {
+	elector *hustings.Elector
+	// ready is closed when the caches of the manager have synced. Until then this process does not stand for election.
+	ready     chan struct{}
+	makeReady func()
+	// terms has the term in which the controllers run. There is one: neither controllers nor managers start twice.
+	terms chan *hustings.Term
+	term  atomic.Pointer[hustings.Term]
+}
+
+func newLock(elector *hustings.Elector) *lock {
+	ready := make(chan struct{})
+	return &lock{
+		elector: elector, ready: ready, makeReady: sync.OnceFunc(func() { close(ready) }), terms: make(chan *hustings.Term),
+	}
+}
+
+// Get waits until this process leads.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	l.makeReady()
+	if l.term.Load() == nil {
+		select {
+		case term := <-l.terms:
+			l.term.Store(term)
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	if l.isLost() {
+		return nil, nil, ErrLost
+	}
+	now := metav1.Now()
+	record := &resourcelock.LeaderElectionRecord{
+		HolderIdentity: l.elector.Identity(), LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now,
+	}
+	return record, []byte(l.elector.Identity()), nil
+}
+
+// Update succeeds as long as this process leads.
+func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error {
+	if l.isLost() {
+		return ErrLost
+	}
+	return nil
+}
+
+// isLost returns whether the term in which the controllers run is over.
+func (l *lock) isLost() bool {
+	term := l.term.Load()
+	return term != nil && l.elector.Term() != term
+}
+
+// Create is never called, since Get never finds the lock missing.
+func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return ErrLost }
+
+// RecordEvent does nothing: the elector publishes events itself.
+func (l *lock) RecordEvent(string) {}
+
+// Identity returns the identity of this replica.
+func (l *lock) Identity() string { return l.elector.Identity() }
+
+// Describe names the Lease.
+func (l *lock) Describe() string { return l.elector.Lease() }

@@ -1,0 +1,469 @@
+package hustings
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"hustings.io/go/internal/core"
+)
+
+const (
+	// never is the validity of a term that is over, and of no term.
+	never = math.MinInt64
+	// lateness is how long after the end of the validity the clock stops the work. A live elector stops the work earlier.
+	// With the default timing, the Lease outlasts the validity by 5 s.
+	lateness = 100 * time.Millisecond
+)
+
+var (
+	// ErrAbandoned is why an elector ended that was told to [Elector.Abandon] its Lease.
+	ErrAbandoned = errors.New("abandoned: the Lease expires")
+	// ErrWorkDidNotStop is why an elector ended whose work outlived its grace: its Lease expires. Exit the process, since
+	// another replica may lead soon.
+	ErrWorkDidNotStop = errors.New("the work did not stop within its grace: the Lease expires; exit this process")
+	// ErrStopped is why an elector ended that was stopped.
+	ErrStopped = errors.New("stopped")
+	errStarted = errors.New("the elector has run already: create another one")
+)
+
+// An Elector stands for one Lease. It is safe for concurrent use.
+type Elector struct {
+	name        string // namespace/name
+	namespace   string
+	lease       string
+	identity    string
+	timing      Timing
+	longest     time.Duration // the longest deadline of a gated write
+	options     Options
+	log         *slog.Logger
+	clock       clock
+	connections *connections
+	observers   []observer
+
+	// Only the loop uses these.
+	instance *core.Instance
+	handle   uint32
+	unlock   func()
+
+	// validUntil is when this process stops to lead unless it renews, by clock.moment.
+	validUntil atomic.Int64
+	// dueAt is when the loop is to step next.
+	dueAt    atomic.Int64
+	started  atomic.Bool
+	resigned chan struct{} // a term may have been resigned
+	stops    chan string   // why to stop
+	ended    context.Context
+	end      context.CancelFunc
+	ranges   ranges
+
+	mutex   sync.Mutex
+	view    view
+	changed chan struct{} // closed at the next change of the view
+}
+
+// A view is what readers see.
+type view struct {
+	term        *Term // which this elector leads
+	holder      string
+	holderUntil int64
+	// newHolder is the holder since the last of so many changes.
+	newHolder     string
+	holderChanges int
+	obstacle      string
+	err           error // why the elector has ended
+}
+
+// New returns an elector for the Lease of this namespace and name. An empty namespace is that of the pod. The elector has connections of its own, with the
+// credentials of the configuration; rate limits and timeouts of the configuration do not apply to it. It sends its first
+// request when it runs.
+//
+// The error has all problems of the settings.
+func New(config *rest.Config, namespace, lease string, options Options) (*Elector, error) {
+	connections, err := connectionsOf(config, systemClock)
+	if err != nil {
+		return nil, err
+	}
+	return newElector(connections, namespace, lease, options)
+}
+
+// NewForClient is like [New], but sends requests through an existing client, such as a test's. The elector then shares
+// its connections. One HTTP/2 connection that is stuck may cost it a term, so prefer [New].
+func NewForClient(server string, client *http.Client, namespace, lease string, options Options) (*Elector, error) {
+	connections, err := newConnections(server, systemClock, func() (*http.Client, error) {
+		return clientOf(client.Transport), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newElector(connections, namespace, lease, options)
+}
+
+func newElector(connections *connections, namespace, lease string, options Options) (*Elector, error) {
+	options = options.withDefaults()
+	namespace = cmp.Or(namespace, podNamespace())
+	e := &Elector{
+		name:        namespace + "/" + lease,
+		namespace:   namespace,
+		lease:       lease,
+		identity:    options.Identity,
+		timing:      options.Timing,
+		options:     options,
+		connections: connections,
+		clock:       connections.clock,
+		unlock:      func() {},
+		resigned:    make(chan struct{}, 1),
+		stops:       make(chan string, 1),
+		changed:     make(chan struct{}),
+	}
+	e.log = options.Logger.With("lease", e.name, "identity", e.identity)
+	e.validUntil.Store(never)
+	e.dueAt.Store(math.MaxInt64)
+	e.ended, e.end = context.WithCancel(context.Background())
+	if err := e.create(); err != nil {
+		return nil, fmt.Errorf("cannot stand for Lease %s: %w", e.name, err)
+	}
+	if options.Metrics != nil {
+		e.observers = append(e.observers, options.Metrics.add(e))
+	}
+	if options.Events {
+		e.observers = append(e.observers, newEvents(e))
+	}
+	return e, nil
+}
+
+// create creates the elector of the core. With the lock of its place, a restarted container takes its own Lease back at
+// once: the lock proves that its former process is dead.
+func (e *Elector) create() error {
+	config, err := e.options.config(e.namespace, e.lease)
+	if err != nil {
+		return err
+	}
+	if e.instance, err = newInstance(); err != nil {
+		return err
+	}
+	created, err := e.createIn(config, nil)
+	if err != nil {
+		return err
+	}
+	if e.options.PodUID == "" {
+		e.log.Debug("pod UID unknown: after a restart this elector waits until its Lease has expired")
+	} else if locked, err := e.createLocked(config); err != nil {
+		e.log.Info("cannot lock this container: after a restart this elector waits until its Lease has expired", "error", err)
+	} else {
+		if err := e.instance.Drop(created.Elector); err != nil {
+			return err
+		}
+		created = locked
+	}
+	for _, warning := range created.Warnings {
+		e.log.Warn(warning)
+	}
+	e.handle = created.Elector
+	e.longest = time.Duration(created.LongestWriteUs) * time.Microsecond
+	return nil
+}
+
+// createLocked creates an elector of the core in this place, and locks the place.
+func (e *Elector) createLocked(config core.Config) (core.Created, error) {
+	return inPlace(func(namespace string, bind func(string) (func(), error)) (core.Created, error) {
+		place := core.Place{PodUID: e.options.PodUID, Container: orUnknown(e.options.Container), NetworkNamespace: namespace}
+		created, err := e.createIn(config, &place)
+		if err != nil {
+			return created, err
+		}
+		unlock, err := bind(created.Lock)
+		if err != nil {
+			return created, errors.Join(err, e.instance.Drop(created.Elector))
+		}
+		e.unlock = unlock
+		return created, nil
+	})
+}
+
+// createIn creates an elector of the core with a session of its own.
+func (e *Elector) createIn(config core.Config, place *core.Place) (core.Created, error) {
+	random := make([]byte, 16)
+	_, _ = rand.Read(random) // never fails
+	config.Random, config.Place = hex.EncodeToString(random), place
+	text, err := json.Marshal(config)
+	if err != nil {
+		return core.Created{}, err
+	}
+	return e.instance.Create(e.clock.moment(), e.clock.wall(), text)
+}
+
+// orUnknown returns the name of a container, or the name for an unknown one, which no container has.
+func orUnknown(container string) string {
+	if container == "" {
+		return "-"
+	}
+	return container
+}
+
+// Lease returns the namespace and the name of the Lease, as namespace/name.
+func (e *Elector) Lease() string { return e.name }
+
+// Identity returns the identity of this replica.
+func (e *Elector) Identity() string { return e.identity }
+
+// Timing returns the durations of this elector.
+func (e *Elector) Timing() Timing { return e.timing }
+
+// IsLeader returns whether this process leads now. It costs one atomic load and one reading of the clock, so ask
+// whenever it matters. It is false if the elector is stuck or dead.
+func (e *Elector) IsLeader() bool { return e.Remaining() > 0 }
+
+// Remaining returns how long this process continues to lead even without a renewal, unless it gives the Lease up. It is
+// 0 if this process does not lead.
+func (e *Elector) Remaining() time.Duration {
+	// Load before the clock is read: a validity that has not ended at the clock's instant had not ended at the load.
+	until := e.validUntil.Load()
+	now := e.clock.moment()
+	if until <= now {
+		return 0
+	}
+	return time.Duration(until-now) * time.Microsecond
+}
+
+// Term returns the term that this process leads now, or nil.
+func (e *Elector) Term() *Term {
+	view, _ := e.current()
+	if view.term == nil || view.term.isOver() || !e.IsLeader() {
+		return nil
+	}
+	return view.term
+}
+
+// Token returns the token of the term that this process leads now, by which others can reject late writes of earlier
+// terms. It is false if this process does not lead.
+func (e *Elector) Token() (token uint64, ok bool) {
+	term := e.Term()
+	if term == nil {
+		return 0, false
+	}
+	return term.Token, true
+}
+
+// Holder returns the identity that holds the Lease, or nothing if none is known.
+func (e *Elector) Holder() string {
+	view, _ := e.current()
+	if view.holderUntil <= e.clock.moment() {
+		return ""
+	}
+	return view.holder
+}
+
+// Obstacle returns what keeps this elector from leading until a person changes it, or nothing.
+func (e *Elector) Obstacle() string {
+	view, _ := e.current()
+	return view.obstacle
+}
+
+// Err returns why the elector has ended, or nil.
+func (e *Elector) Err() error {
+	view, _ := e.current()
+	return view.err
+}
+
+// Check returns an error if the elector is dead, or has been stuck for longer than the tolerance. Use it as a health check
+// that restarts the process.
+func (e *Elector) Check(tolerance time.Duration) error {
+	if err := e.Err(); err != nil && !errors.Is(err, ErrStopped) {
+		return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
+	}
+	if stuck := time.Duration(e.clock.moment()-e.dueAt.Load()) * time.Microsecond; e.Err() == nil && stuck > tolerance {
+		return fmt.Errorf("the elector of Lease %s has been stuck for %s", e.name, stuck)
+	}
+	return nil
+}
+
+// Resign ends the present term, if there is one: see [Term.Resign].
+func (e *Elector) Resign() {
+	if term := e.Term(); term != nil {
+		term.Resign()
+	}
+}
+
+// Abandon ends the elector at once without giving the Lease up: this process no longer leads, and the Lease expires. Use
+// it if the work cannot be stopped, or if it is not known whether it has ended, and then exit the process.
+func (e *Elector) Abandon() { e.die(ErrAbandoned) }
+
+// Wait waits until this process leads. The error is that of the context, or of the elector if it has ended.
+func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(ctx, nil) }
+
+// Run stands for the Lease until the context is done, and calls lead once in each term.
+//
+// The context of lead is done when the term must end. The elector gives the Lease up only after lead, and everything that
+// [Term.Hold] has registered, has ended. If that does not happen within [Timing.StopGrace], this process no longer
+// leads, and its Lease expires. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a
+// term, the elector stands again.
+//
+// If lead panics, the elector gives the Lease up, and then the panic continues in the caller of Run. An elector runs once.
+func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *Term)) error {
+	if !e.started.CompareAndSwap(false, true) {
+		return errStarted
+	}
+	go e.loop(ctx)
+	if e.options.OnNewLeader != nil {
+		go e.reportHolders()
+	}
+	var former *Term
+	for {
+		term, err := e.nextTerm(context.Background(), former)
+		if err != nil {
+			break
+		}
+		former = term
+		release, ok := term.Hold()
+		if !ok {
+			continue
+		}
+		go term.supervise()
+		done := make(chan *panicked, 1)
+		go func() {
+			var panics *panicked
+			defer release()
+			defer func() { done <- panics }()
+			defer func() {
+				if value := recover(); value != nil {
+					panics = &panicked{value, debug.Stack()}
+				}
+			}()
+			lead(term.stop, term)
+		}()
+		var panics *panicked
+		select {
+		case panics = <-done:
+		case <-e.ended.Done():
+			if err := e.Err(); !errors.Is(err, ErrStopped) && !errors.Is(err, ErrAbandoned) {
+				// The elector is dead. Its Lease expires, however soon the work stops.
+				select {
+				case panics = <-done:
+				case <-time.After(e.timing.StopGrace):
+				}
+			}
+		}
+		if panics != nil {
+			e.log.Error("the work panicked: giving the Lease up", "panic", panics.value)
+			e.stop("panicked")
+			<-e.ended.Done()
+			panic(panics)
+		}
+	}
+	isIdle := former == nil
+	if !isIdle {
+		select {
+		case <-former.work.close():
+			isIdle = true
+		default:
+		}
+	}
+	err := e.Err()
+	if isIdle {
+		// Nothing of this instance is left that another one would have to wait for.
+		e.unlock()
+	} else if errors.Is(err, ErrStopped) {
+		err = ErrWorkDidNotStop
+	}
+	if errors.Is(err, ErrStopped) {
+		return nil
+	}
+	return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
+}
+
+// A panicked is a panic of the work that continues in the caller of Run.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
+
+// stop stops the elector gracefully. Only the first cause counts.
+func (e *Elector) stop(cause string) {
+	select {
+	case e.stops <- cause:
+	default:
+	}
+}
+
+// current returns what readers see, and a channel that is closed when that changes.
+func (e *Elector) current() (view, <-chan struct{}) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.view, e.changed
+}
+
+// update changes the view, unless the elector has ended.
+func (e *Elector) update(change func(*view)) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if e.view.err == nil {
+		change(&e.view)
+		close(e.changed)
+		e.changed = make(chan struct{})
+	}
+}
+
+// die ends the elector: it will never lead again.
+func (e *Elector) die(err error) {
+	e.update(func(view *view) {
+		e.validUntil.Store(never)
+		if view.term != nil {
+			view.term.end()
+			view.term.cancel()
+		}
+		view.term, view.holder, view.err = nil, "", err
+	})
+	e.ranges.stopFailingOpen()
+	e.end()
+}
+
+// nextTerm waits for a running term other than the former one.
+func (e *Elector) nextTerm(ctx context.Context, former *Term) (*Term, error) {
+	for {
+		view, changed := e.current()
+		if view.err != nil {
+			return nil, view.err
+		}
+		if term := e.Term(); term != nil && term != former {
+			return term, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// reportHolders calls OnNewLeader on each change of the holder.
+func (e *Elector) reportHolders() {
+	reported := 0
+	for {
+		view, changed := e.current()
+		if view.holderChanges != reported {
+			reported = view.holderChanges
+			e.options.OnNewLeader(view.newHolder)
+		}
+		select {
+		case <-changed:
+		case <-e.ended.Done():
+			return
+		}
+	}
+}

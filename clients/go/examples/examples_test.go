@@ -1,0 +1,235 @@
+// Package examples has programs that stand for election. Its test applies the diffs of the guide.
+package examples
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"hustings.io/go/internal/testkit"
+)
+
+const guide = "../../../docs/guides/coming-from-client-go-in-go.md"
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	testkit.Stop()
+	os.Exit(code)
+}
+
+// unapply applies a diff of the guide in reverse.
+func unapply(t *testing.T, diff, source string) string {
+	t.Helper()
+	for hunk := range strings.SplitSeq(diff, "@@\n") {
+		var before, after strings.Builder
+		for line := range strings.Lines(hunk) {
+			if line[0] != '+' {
+				before.WriteString(line[1:])
+			}
+			if line[0] != '-' {
+				after.WriteString(line[1:])
+			}
+		}
+		if strings.Count(source, after.String()) != 1 {
+			t.Fatalf("the example does not have these lines of %s once:\n%s", guide, after.String())
+		}
+		source = strings.Replace(source, after.String(), before.String(), 1)
+	}
+	return source
+}
+
+// build builds a program of this folder twice: as it is, and as it was before the diff of the guide.
+func build(t *testing.T, number int, folder string, mostAdded int) (before, after string) {
+	t.Helper()
+	page, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff := regexp.MustCompile("(?s)```diff\n(.*?)```").FindAllStringSubmatch(string(page), -1)[number][1]
+	if added := strings.Count("\n"+diff, "\n+"); added > mostAdded {
+		t.Errorf("%d lines change", added)
+	}
+	file, err := filepath.Abs(filepath.Join(folder, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	temporary := t.TempDir()
+	old, overlay := filepath.Join(temporary, "main.go"), filepath.Join(temporary, "overlay.json")
+	before, after = filepath.Join(temporary, "before"), filepath.Join(temporary, "after")
+	if err := os.WriteFile(old, []byte(unapply(t, diff, string(source))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{file: old}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, arguments := range [][]string{{"-overlay", overlay, "-o", before}, {"-o", after}} {
+		command := exec.Command("go", append(append([]string{"build"}, arguments...), "./"+folder)...)
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s\n%s", command, err, output)
+		}
+	}
+	return before, after
+}
+
+// A program runs until the end of the test.
+type program struct {
+	*exec.Cmd
+	lines chan string
+}
+
+func run(t *testing.T, environment []string, path string, arguments ...string) program {
+	t.Helper()
+	command := exec.Command(path, arguments...)
+	command.Env = append(os.Environ(), environment...)
+	output, input := io.Pipe()
+	command.Stdout, command.Stderr = input, input
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := program{command, make(chan string, 10_000)}
+	go func() {
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			p.lines <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	return p
+}
+
+// await waits for a line that contains the text.
+func (p program) await(t *testing.T, text string) {
+	t.Helper()
+	var seen []string
+	for timeout := time.After(time.Minute); ; {
+		select {
+		case line := <-p.lines:
+			seen = append(seen, line)
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("%v did not print %q, but:\n%s", p.Cmd, text, strings.Join(seen, "\n"))
+		}
+	}
+}
+
+func (p program) stop(t *testing.T) {
+	t.Helper()
+	_ = p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Errorf("%v: %s", p.Cmd, err)
+	}
+}
+
+// The program is the same before and after the diff, but for its import. Replicas of both stand for one Lease.
+func TestAProgramWithRunOrDieChangesItsImport(t *testing.T) {
+	kubeconfig := testkit.Kubeconfig(t)
+	before, after := build(t, 0, "run-or-die", 1)
+	lease := "run-or-die-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
+	start := func(path, id string) program {
+		return run(t, nil, path, "--kubeconfig", kubeconfig, "--lease-lock-name", lease, "--id", id)
+	}
+	old := start(before, "old")
+	old.await(t, "working")
+	first, second := start(after, "first"), start(after, "second")
+	first.await(t, "new leader: old")
+	second.await(t, "new leader: old")
+	old.stop(t)
+	leader, standby := first, second
+	for working := false; !working; {
+		select {
+		case line := <-first.lines:
+			working = line == "working"
+		case line := <-second.lines:
+			if working = line == "working"; working {
+				leader, standby = second, first
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("nobody works")
+		}
+	}
+	leader.stop(t)
+	leader.await(t, "work has ended")
+	leader.await(t, "stopped")
+	standby.await(t, "working")
+	standby.stop(t)
+}
+
+func TestAProjectOfKubebuilderChangesFewLines(t *testing.T) {
+	config, kubeconfig := testkit.Config(t), testkit.Kubeconfig(t)
+	_, after := build(t, 1, "kubebuilder/cmd", 5)
+	client := kubernetes.NewForConfigOrDie(config)
+	namespace := "kubebuilder-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
+	object := metav1.ObjectMeta{Name: namespace}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: object}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	greet := func(name string) {
+		t.Helper()
+		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"greet": name},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, "the controller greets "+name, func() bool {
+			config, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			return err == nil && config.Data["greeting"] == "Hello, "+name+"!"
+		})
+	}
+	start := func(path, pod string) (program, string) {
+		probe, metrics := freeAddress(t), freeAddress(t)
+		environment := []string{"POD_NAMESPACE=" + namespace, "POD_NAME=" + pod, "KUBECONFIG=" + kubeconfig}
+		return run(t, environment, path, "--leader-elect", "--health-probe-bind-address", probe,
+			"--metrics-bind-address", metrics, "--metrics-secure=false"), metrics
+	}
+	first, _ := start(after, "first")
+	first.await(t, "Starting workers")
+	greet("ada")
+	second, metrics := start(after, "second")
+	second.await(t, "starting manager")
+	// A standby serves its metrics.
+	testkit.Eventually(t, "the standby serves metrics", func() bool {
+		connection, err := net.Dial("tcp", metrics)
+		return err == nil && connection.Close() == nil
+	})
+	first.stop(t)
+	second.await(t, "Starting workers")
+	greet("grace")
+	second.stop(t)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}

@@ -1,0 +1,449 @@
+package hustings
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hustings.io/go/internal/testkit"
+)
+
+// quick are durations by which a term lasts for a second without a renewal.
+var quick = Timing{
+	LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
+	RequestTimeout: 300 * time.Millisecond, StopGrace: 500 * time.Millisecond,
+}
+
+// A lockedBuffer is a log that several goroutines write.
+type lockedBuffer struct {
+	mutex sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(text []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.Buffer.Write(text)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.Buffer.String()
+}
+
+// testOptions returns options of a replica, and its log, which is shown if the test fails.
+func testOptions(t *testing.T, identity string) (Options, *lockedBuffer) {
+	log := new(lockedBuffer)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(log)
+		}
+	})
+	handler := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})
+	return Options{Identity: identity, Timing: quick, Logger: slog.New(handler)}, log
+}
+
+// A replica runs an elector until the end of the test.
+type replica struct {
+	*Elector
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func startReplica(t *testing.T, server *testkit.Server, options Options, lead func(context.Context, *Term)) replica {
+	t.Helper()
+	elector, err := New(server.Config(), "n", "l", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, elector, lead)
+}
+
+func start(t *testing.T, elector *Elector, lead func(context.Context, *Term)) replica {
+	ctx, stop := context.WithCancel(t.Context())
+	r := replica{elector, stop, make(chan error, 1)}
+	if lead == nil {
+		lead = func(ctx context.Context, _ *Term) { <-ctx.Done() }
+	}
+	go func() { r.ended <- elector.Run(ctx, lead) }()
+	t.Cleanup(func() {
+		stop()
+		<-elector.ended.Done()
+	})
+	return r
+}
+
+func (r replica) awaitLeader(t *testing.T) *Term {
+	t.Helper()
+	var term *Term
+	testkit.Eventually(t, r.Identity()+" leads", func() bool {
+		term = r.Term()
+		return term != nil
+	})
+	return term
+}
+
+func TestATermEndsWhenRenewalsFailAndANewOneBeginsWhenTheySucceed(t *testing.T) {
+	status := func(code int, retryAfter string) testkit.Fault {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPatch {
+				return false
+			}
+			if retryAfter != "" {
+				w.Header().Set("Retry-After", retryAfter)
+			}
+			testkit.Fail(w, code, http.StatusText(code), "l")
+			return true
+		}
+	}
+	silent := func(_ http.ResponseWriter, r *http.Request) bool {
+		// The connection stays, and nothing answers.
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return true
+	}
+	cut := func(w http.ResponseWriter, r *http.Request) bool {
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		return connection.Close() == nil
+	}
+	for name, fault := range map[string]testkit.Fault{
+		"409": status(409, ""), "429": status(429, "1"), "500": status(500, ""), "403": status(403, ""),
+		"silent": silent, "cut": cut,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := testkit.NewServer(t)
+			options, _ := testOptions(t, "a")
+			r := startReplica(t, server, options, nil)
+			term := r.awaitLeader(t)
+			server.SetFault(fault)
+			testkit.Eventually(t, "the term ends", func() bool { return !r.IsLeader() })
+			<-term.Context().Done()
+			if _, ok := r.Token(); ok {
+				t.Error("there is a token without a term")
+			}
+			server.SetFault(nil)
+			if again := r.awaitLeader(t); again == term || again.Token <= term.Token {
+				t.Errorf("token %d follows %d", again.Token, term.Token)
+			}
+		})
+	}
+}
+
+func TestOneFailedRenewalCostsNoTerm(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a")
+	r := startReplica(t, server, options, nil)
+	term := r.awaitLeader(t)
+	// The write is stored, and its answer is lost: the outcome is unknown.
+	var lost atomic.Int32
+	var fault testkit.Fault
+	fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPatch || lost.Load() >= 3 {
+			return false
+		}
+		lost.Add(1)
+		server.Handle(discarded{}, r)
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		return connection.Close() == nil
+	}
+	server.SetFault(fault)
+	testkit.Eventually(t, "answers are lost", func() bool { return lost.Load() == 3 })
+	patches := server.Requests(http.MethodPatch, testkit.Leases+"/l")
+	testkit.Eventually(t, "renewals go on", func() bool {
+		return server.Requests(http.MethodPatch, testkit.Leases+"/l") > patches+3
+	})
+	if r.Term() != term {
+		t.Error("the term is over")
+	}
+}
+
+// discarded is an answer that nobody reads.
+type discarded struct{}
+
+func (discarded) Header() http.Header            { return http.Header{} }
+func (discarded) Write(text []byte) (int, error) { return len(text), nil }
+func (discarded) WriteHeader(int)                {}
+
+// A watch may fall silent although its connection lives: the standby polls, and takes a released Lease.
+func TestASilentWatchDelaysNoSuccessorForLong(t *testing.T) {
+	server := testkit.NewServer(t)
+	var silent atomic.Bool
+	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" || !silent.Load() {
+			return false
+		}
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return true
+	})
+	options, _ := testOptions(t, "a")
+	holder := startReplica(t, server, options, nil)
+	holder.awaitLeader(t)
+	silent.Store(true)
+	server.CloseClientConnections()
+	options, _ = testOptions(t, "b")
+	standby := startReplica(t, server, options, nil)
+	testkit.Eventually(t, "the standby knows the holder", func() bool { return standby.Holder() == "a" })
+	holder.stop()
+	if err := <-holder.ended; err != nil {
+		t.Error(err)
+	}
+	standby.awaitLeader(t)
+}
+
+// After a failover of the load balancer, existing connections get no answer, and new ones work.
+func TestADeadConnectionIsReplacedAndCostsNoTerm(t *testing.T) {
+	server := testkit.NewServer(t)
+	var failedOver atomic.Bool
+	var dead sync.Map
+	server.SetFault(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !failedOver.Load() {
+			dead.Store(r.RemoteAddr, true)
+		}
+		if _, ok := dead.Load(r.RemoteAddr); !ok || !failedOver.Load() {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return true
+	})
+	options, _ := testOptions(t, "a")
+	r := startReplica(t, server, options, nil)
+	term := r.awaitLeader(t)
+	failedOver.Store(true)
+	patches := server.Requests(http.MethodPatch, testkit.Leases+"/l")
+	testkit.Eventually(t, "renewals go on", func() bool {
+		return server.Requests(http.MethodPatch, testkit.Leases+"/l") > patches+5
+	})
+	if r.Term() != term {
+		t.Error("the term is over")
+	}
+}
+
+// A saboteur does harm in the loop of an elector, after the next renewal.
+type saboteur struct {
+	armed atomic.Bool
+	harm  func()
+}
+
+func (*saboteur) began(string) {}
+func (*saboteur) ended(string) {}
+func (s *saboteur) renewed(time.Duration, bool) {
+	if s.armed.Load() {
+		s.harm()
+	}
+}
+
+func TestAfterATrapOrAPanicTheProcessNeverLeadsAgainAndTheLeaseExpires(t *testing.T) {
+	for name, harm := range map[string]func(*Elector){
+		// Every later call of the module fails.
+		"trap":  func(e *Elector) { e.instance.Close() },
+		"panic": func(*Elector) { panic("of an observer") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := testkit.NewServer(t)
+			options, _ := testOptions(t, "a")
+			elector, err := New(server.Config(), "n", "l", options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			saboteur := &saboteur{harm: func() { harm(elector) }}
+			elector.observers = append(elector.observers, saboteur)
+			r := start(t, elector, nil)
+			term := r.awaitLeader(t)
+			saboteur.armed.Store(true)
+			err = <-r.ended
+			if err == nil || !strings.Contains(err.Error(), "n/l will not lead again") {
+				t.Errorf("error: %v", err)
+			}
+			if r.IsLeader() || r.Term() != nil || term.Context().Err() == nil || r.Check(time.Minute) == nil {
+				t.Error("a dead elector leads")
+			}
+			if server.Holder("l") != "a" {
+				t.Error("the Lease was released, although nothing is known of the work")
+			}
+			options, _ = testOptions(t, "b")
+			startReplica(t, server, options, nil).awaitLeader(t)
+		})
+	}
+}
+
+func TestTheLeaseIsReleasedAfterTheWorkHasEndedAndNotBefore(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a")
+	options.Timing.StopGrace = time.Minute
+	mayEnd, held := make(chan struct{}), make(chan func(), 1)
+	r := startReplica(t, server, options, func(ctx context.Context, term *Term) {
+		release, ok := term.Hold()
+		if !ok {
+			t.Error("no work may begin in a new term")
+		}
+		held <- release
+		<-mayEnd
+	})
+	term := r.awaitLeader(t)
+	release := <-held
+	r.stop()
+	<-term.Context().Done()
+	for _, end := range []func(){func() { close(mayEnd) }, release} {
+		patches := server.Requests(http.MethodPatch, testkit.Leases+"/l")
+		testkit.Eventually(t, "renewals go on", func() bool {
+			return server.Requests(http.MethodPatch, testkit.Leases+"/l") > patches+3
+		})
+		if server.Holder("l") != "a" || !r.IsLeader() {
+			t.Error("the Lease is given up while work runs")
+		}
+		if _, ok := term.Hold(); ok {
+			t.Error("work may begin although the term is to be given up")
+		}
+		end()
+	}
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+	if holder := server.Holder("l"); holder != "" {
+		t.Errorf("%s still holds the Lease", holder)
+	}
+}
+
+func TestWorkThatDoesNotStopLetsTheLeaseExpire(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a")
+	forever := make(chan struct{})
+	defer close(forever)
+	r := startReplica(t, server, options, func(context.Context, *Term) { <-forever })
+	term := r.awaitLeader(t)
+	r.stop()
+	if err := <-r.ended; !errors.Is(err, ErrWorkDidNotStop) {
+		t.Errorf("error: %v", err)
+	}
+	<-term.Aborted()
+	if r.IsLeader() || server.Holder("l") != "a" {
+		t.Error("the Lease was given up while work runs")
+	}
+	options, _ = testOptions(t, "b")
+	startReplica(t, server, options, nil).awaitLeader(t)
+}
+
+func TestAResignedTermIsGivenUpAndAnotherReplicaLeads(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a")
+	first := startReplica(t, server, options, nil)
+	first.awaitLeader(t)
+	options, _ = testOptions(t, "b")
+	second := startReplica(t, server, options, nil)
+	testkit.Eventually(t, "the second knows the holder", func() bool { return second.Holder() == "a" })
+	first.Resign()
+	second.awaitLeader(t)
+	if first.IsLeader() {
+		t.Error("two lead")
+	}
+}
+
+func TestAReplicaWithAHigherKeyIsHandedTheLease(t *testing.T) {
+	server := testkit.NewServer(t)
+	low, none, high := int64(5), (*int64)(nil), int64(1<<62)
+	options, _ := testOptions(t, "a")
+	options.Key = &low
+	first := startReplica(t, server, options, nil)
+	term := first.awaitLeader(t)
+	keys := make(chan *int64, 2)
+	keys <- none
+	options, _ = testOptions(t, "b")
+	options.Keys = keys
+	var leaders lockedBuffer
+	options.OnNewLeader = func(identity string) { fmt.Fprint(&leaders, identity) }
+	second := startReplica(t, server, options, nil)
+	testkit.Eventually(t, "the second knows the holder", func() bool { return second.Holder() == "a" })
+	keys <- &high
+	if next := second.awaitLeader(t); next.Token <= term.Token {
+		t.Errorf("token %d follows %d", next.Token, term.Token)
+	}
+	testkit.Eventually(t, "both holders are reported", func() bool { return leaders.String() == "ab" })
+}
+
+// A thief that edits the Lease ends the term at once.
+func TestATermThatIsLostToAnotherHolderEndsAtOnce(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, log := testOptions(t, "a")
+	options.Timing = Timing{}
+	r := startReplica(t, server, options, nil)
+	term := r.awaitLeader(t)
+	server.Patch("l", testkit.Object{"spec": testkit.Object{"holderIdentity": "thief"}})
+	<-term.Context().Done()
+	if r.IsLeader() {
+		t.Error("two lead")
+	}
+	testkit.Eventually(t, "the loss is logged", func() bool { return strings.Contains(log.String(), "code=lost") })
+}
+
+func TestInvalidSettingsAreRefusedWithTheNameOfTheLease(t *testing.T) {
+	server := testkit.NewServer(t)
+	for _, c := range []struct {
+		namespace, lease string
+		options          Options
+		expected         string
+	}{
+		{"n", "L", Options{Identity: "a"}, "n/L"},
+		{"n", "l", Options{Identity: "a", Timing: Timing{RenewDeadline: time.Hour}}, "renew deadline"},
+		{"n", "l", Options{Identity: "a", Timing: Timing{LeaseDuration: 1500 * time.Millisecond}}, "whole seconds"},
+		{"n", "l", Options{Identity: "a", Strategy: "OldestEmulationVersion"}, "set BinaryVersion"},
+		{"n", "l", Options{Identity: "a", BinaryVersion: "1.0", Key: new(int64(1))}, "remove BinaryVersion"},
+		{"n", "l", Options{Identity: "A", BinaryVersion: "1.0.0"}, "A"},
+	} {
+		_, err := New(server.Config(), c.namespace, c.lease, c.options)
+		if err == nil || !strings.Contains(err.Error(), c.expected) || !strings.Contains(err.Error(), c.namespace+"/"+c.lease) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// A restarted container takes its own Lease back at once. Another container of the same name in another pod waits.
+func TestARestartedContainerTakesItsLeaseBackAtOnce(t *testing.T) {
+	server := testkit.NewServer(t)
+	report := filepath.Join(t.TempDir(), "report")
+	replica := helper{
+		Server: server.URL, Lease: "l", Report: report, Identity: "a",
+		PodUID: fmt.Sprintf("pod-%d", os.Getpid()), Container: "web", Seconds: [3]float64{3600, 3000, 1},
+	}
+	first := replica.start(t)
+	testkit.Eventually(t, "it leads", func() bool { return len(testkit.Reigns(t, report)) == 1 })
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	replica.start(t)
+	testkit.Eventually(t, "it leads again, long before the Lease expires", func() bool { return len(testkit.Reigns(t, report)) == 2 })
+}
+
+// A panic of the work ends the process, and the Lease is given up before.
+func TestAPanicOfTheWorkContinuesAfterTheRelease(t *testing.T) {
+	server := testkit.NewServer(t)
+	replica := helper{
+		Server: server.URL, Lease: "l", Report: filepath.Join(t.TempDir(), "report"), Identity: "a",
+		Seconds: [3]float64{3600, 3000, 1}, Work: "panic",
+	}.start(t)
+	if err := replica.Wait(); err == nil || err.Error() != "exit status 2" {
+		t.Errorf("it ended with %v", err)
+	}
+	if server.Lease("l") == nil || server.Holder("l") != "" {
+		t.Errorf("%q holds the Lease", server.Holder("l"))
+	}
+}

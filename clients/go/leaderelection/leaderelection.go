@@ -1,0 +1,200 @@
+// Package leaderelection has the names of client-go's package of that name, with the elector of Hustings behind them. A
+// program that calls [RunOrDie] changes one import line. What differs:
+//
+//   - [LeaderElector.IsLeader] is false as soon as the last renewal is too old, also in a process that was frozen.
+//   - With ReleaseOnCancel, the Lease is released after OnStartedLeading has returned, and not before. If it does not
+//     return within 25 s, the Lease expires.
+//   - The RBAC role needs the verbs get, list, watch, create and patch on leases.
+//   - The lock must be a [resourcelock.LeaseLock].
+package leaderelection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	clientgo "k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"hustings.io/go"
+)
+
+// LeaderCallbacks is client-go's type.
+type LeaderCallbacks = clientgo.LeaderCallbacks
+
+// LeaderElectionConfig has the fields of client-go's type, and two more.
+type LeaderElectionConfig struct {
+	// Lock names the Lease and the identity, and has the client. It must be a [resourcelock.LeaseLock].
+	Lock resourcelock.Interface
+	// LeaseDuration is cut to whole seconds. RenewDeadline must be at most 0.99 of it.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	Callbacks                                 LeaderCallbacks
+	// WatchDog is the health check, or nil.
+	WatchDog *HealthzAdaptor
+	// ReleaseOnCancel releases the Lease after OnStartedLeading has returned. Without it the Lease expires, so that work
+	// may go on for a while.
+	ReleaseOnCancel bool
+	// Name is not used: the Lease has a name.
+	Name string
+	// Coordinated must be false. For an election by version, set Options.BinaryVersion.
+	Coordinated bool
+
+	// RESTConfig gives the elector connections of its own, with these credentials. Without it, the elector uses the
+	// client of the lock, whose single HTTP/2 connection may be stuck for longer than a term lasts.
+	RESTConfig *rest.Config
+	// Options are further settings. The fields above replace Identity and Timing, except for StopGrace and RequestTimeout.
+	Options hustings.Options
+}
+
+// A LeaderElector stands for one Lease.
+type LeaderElector struct {
+	config  LeaderElectionConfig
+	elector *hustings.Elector
+}
+
+// NewLeaderElector returns an elector, or an error with all problems of the configuration.
+func NewLeaderElector(lec LeaderElectionConfig) (*LeaderElector, error) {
+	lock, ok := lec.Lock.(*resourcelock.LeaseLock)
+	var problems []error
+	refuse := func(is bool, why string) {
+		if is {
+			problems = append(problems, errors.New(why))
+		}
+	}
+	refuse(!ok, fmt.Sprintf("the lock is a %T: use a *resourcelock.LeaseLock, as resourcelock.New returns for leases", lec.Lock))
+	refuse(ok && len(lock.Labels) > 0, "Labels of the lock are not supported: remove them, and label the Lease once")
+	refuse(ok && lock.LockConfig.Identity == "", "Lock identity is empty")
+	refuse(lec.Callbacks.OnStartedLeading == nil, "OnStartedLeading callback must not be nil")
+	refuse(lec.Callbacks.OnStoppedLeading == nil, "OnStoppedLeading callback must not be nil")
+	refuse(lec.Coordinated, "Coordinated is for candidates of Kubernetes' own controller: set Options.BinaryVersion instead")
+	refuse(lec.LeaseDuration < time.Second, "leaseDuration must be at least one second")
+	refuse(lec.RenewDeadline < 1, "renewDeadline must be greater than zero")
+	refuse(lec.RetryPeriod < 1, "retryPeriod must be greater than zero")
+	if problems != nil {
+		return nil, fmt.Errorf("cannot stand for election: %w", errors.Join(problems...))
+	}
+	options := lec.Options
+	options.Identity = lock.LockConfig.Identity
+	options.Timing.LeaseDuration = lec.LeaseDuration.Truncate(time.Second)
+	options.Timing.RenewDeadline, options.Timing.RetryPeriod = lec.RenewDeadline, lec.RetryPeriod
+	options.OnNewLeader = lec.Callbacks.OnNewLeader
+	elector, err := newElector(lec.RESTConfig, lock, options)
+	if err != nil {
+		return nil, err
+	}
+	return &LeaderElector{lec, elector}, nil
+}
+
+func newElector(config *rest.Config, lock *resourcelock.LeaseLock, options hustings.Options) (*hustings.Elector, error) {
+	namespace, name := lock.LeaseMeta.Namespace, lock.LeaseMeta.Name
+	if config != nil {
+		return hustings.New(config, namespace, name, options)
+	}
+	if client, ok := lock.Client.(interface{ RESTClient() rest.Interface }); ok {
+		if client, ok := client.RESTClient().(*rest.RESTClient); ok && client != nil && client.Client != nil {
+			server := client.Get().AbsPath("/").URL().String()
+			return hustings.NewForClient(server, client.Client, namespace, name, options)
+		}
+	}
+	return nil, fmt.Errorf("the client of the lock is a %T, which has no connection to a server: set RESTConfig", lock.Client)
+}
+
+// RunOrDie stands for election as [LeaderElector.Run] does. It panics if the configuration is not valid.
+func RunOrDie(ctx context.Context, lec LeaderElectionConfig) {
+	le, err := NewLeaderElector(lec)
+	if err != nil {
+		panic(err)
+	}
+	if lec.WatchDog != nil {
+		lec.WatchDog.SetLeaderElection(le)
+	}
+	le.Run(ctx)
+}
+
+// Run stands for election until the context is done or this process no longer leads. OnStoppedLeading is called at the
+// end in any case. A LeaderElector runs once.
+func (le *LeaderElector) Run(ctx context.Context) {
+	defer runtime.HandleCrashWithContext(ctx)
+	defer le.config.Callbacks.OnStoppedLeading()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	err := le.elector.Run(ctx, func(ctx context.Context, term *hustings.Term) {
+		le.recordEvent("became leader")
+		if le.config.ReleaseOnCancel {
+			context.AfterFunc(ctx, func() {
+				le.recordEvent("stopped leading")
+				if le.elector.Term() == term {
+					stop()
+				} else {
+					// The Lease is lost: OnStoppedLeading must not wait for the work.
+					le.elector.Abandon()
+				}
+			})
+			le.config.Callbacks.OnStartedLeading(ctx)
+			return
+		}
+		go le.config.Callbacks.OnStartedLeading(ctx)
+		<-ctx.Done()
+		le.recordEvent("stopped leading")
+		// The work may go on.
+		le.elector.Abandon()
+	})
+	if err != nil && !errors.Is(err, hustings.ErrAbandoned) {
+		runtime.HandleErrorWithContext(ctx, err, "Leader election has ended")
+	}
+}
+
+// recordEvent publishes an event as client-go's lock does.
+func (le *LeaderElector) recordEvent(what string) {
+	lock := le.config.Lock.(*resourcelock.LeaseLock)
+	if recorder := lock.LockConfig.EventRecorder; recorder != nil {
+		lease := &coordinationv1.Lease{ObjectMeta: lock.LeaseMeta}
+		lease.Kind, lease.APIVersion = "Lease", coordinationv1.SchemeGroupVersion.String()
+		recorder.Eventf(lease, corev1.EventTypeNormal, "LeaderElection", "%v %v", lock.LockConfig.Identity, what)
+	}
+}
+
+// IsLeader returns whether this process leads now. It is true only as long as no other process can lead.
+func (le *LeaderElector) IsLeader() bool { return le.elector.IsLeader() }
+
+// GetLeader returns the identity of the holder, or nothing if none is known.
+func (le *LeaderElector) GetLeader() string { return le.elector.Holder() }
+
+// Elector returns the elector of Hustings, such as for its token.
+func (le *LeaderElector) Elector() *hustings.Elector { return le.elector }
+
+// Check returns an error if the elector is dead, or has been stuck for longer than the tolerance.
+func (le *LeaderElector) Check(maxTolerableExpiredLease time.Duration) error {
+	return le.elector.Check(maxTolerableExpiredLease)
+}
+
+// HealthzAdaptor is a health check that fails if the elector is dead or stuck.
+type HealthzAdaptor struct {
+	elector *LeaderElector
+	timeout time.Duration
+}
+
+// NewLeaderHealthzAdaptor returns a health check that tolerates this much delay.
+func NewLeaderHealthzAdaptor(timeout time.Duration) *HealthzAdaptor {
+	return &HealthzAdaptor{timeout: timeout}
+}
+
+// Name returns the name of the health check.
+func (l *HealthzAdaptor) Name() string { return "leaderElection" }
+
+// Check returns why the elector is not healthy, or nil.
+func (l *HealthzAdaptor) Check(*http.Request) error {
+	if l.elector == nil {
+		return nil
+	}
+	return l.elector.Check(l.timeout)
+}
+
+// SetLeaderElection sets the elector that the check is for.
+func (l *HealthzAdaptor) SetLeaderElection(le *LeaderElector) { l.elector = le }

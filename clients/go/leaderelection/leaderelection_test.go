@@ -1,0 +1,143 @@
+package leaderelection
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"hustings.io/go/internal/testkit"
+)
+
+func configOf(server *testkit.Server, identity string) LeaderElectionConfig {
+	return LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: "n", Name: "l"},
+			Client:     kubernetes.NewForConfigOrDie(server.Config()).CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
+		Callbacks: LeaderCallbacks{OnStartedLeading: func(ctx context.Context) { <-ctx.Done() }, OnStoppedLeading: func() {}},
+	}
+}
+
+func TestTheCallbacksComeInOrderAndTheLeaseIsReleasedAfterTheWork(t *testing.T) {
+	server := testkit.NewServer(t)
+	config := configOf(server, "a")
+	var calls []string
+	var holderAtEnd string
+	leaders := make(chan string, 2)
+	config.ReleaseOnCancel, config.WatchDog = true, NewLeaderHealthzAdaptor(time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
+	config.Callbacks = LeaderCallbacks{
+		OnStartedLeading: func(ctx context.Context) {
+			calls = append(calls, "started")
+			if ctx.Err() != nil || config.WatchDog.Check(nil) != nil {
+				t.Error("the term is over")
+			}
+			cancel()
+			<-ctx.Done()
+			holderAtEnd = server.Holder("l")
+			calls = append(calls, "ended")
+		},
+		OnStoppedLeading: func() { calls = append(calls, "stopped, held by "+server.Holder("l")) },
+		OnNewLeader:      func(identity string) { leaders <- identity },
+	}
+	RunOrDie(ctx, config)
+	if got := strings.Join(calls, "; "); got != "started; ended; stopped, held by " || holderAtEnd != "a" {
+		t.Errorf("%s; while it ended, %q held the Lease", got, holderAtEnd)
+	}
+	if leader := <-leaders; leader != "a" {
+		t.Errorf("new leader %q", leader)
+	}
+}
+
+// Without ReleaseOnCancel, the work may go on for a while, so the Lease expires.
+func TestWithoutReleaseOnCancelRunReturnsAtOnceAndTheLeaseExpires(t *testing.T) {
+	server := testkit.NewServer(t)
+	config := configOf(server, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	forever := make(chan struct{})
+	defer close(forever)
+	var stopped atomic.Bool
+	config.Callbacks.OnStartedLeading = func(context.Context) { cancel(); <-forever }
+	config.Callbacks.OnStoppedLeading = func() { stopped.Store(true) }
+	le, err := NewLeaderElector(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	le.Run(ctx)
+	if le.IsLeader() || !stopped.Load() || server.Holder("l") != "a" {
+		t.Errorf("leads: %t, stopped: %t, holder: %q", le.IsLeader(), stopped.Load(), server.Holder("l"))
+	}
+	next, err := NewLeaderElector(configOf(server, "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go next.Run(t.Context())
+	testkit.Eventually(t, "b leads", func() bool { return next.IsLeader() && next.GetLeader() == "b" })
+}
+
+func TestALossEndsRunAtOnceWhateverTheWorkDoes(t *testing.T) {
+	for _, release := range []bool{true, false} {
+		server := testkit.NewServer(t)
+		config := configOf(server, "a")
+		config.ReleaseOnCancel, config.RESTConfig = release, server.Config()
+		started, forever := make(chan struct{}), make(chan struct{})
+		config.Callbacks.OnStartedLeading = func(context.Context) { close(started); <-forever }
+		le, err := NewLeaderElector(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { le.Run(t.Context()); close(ended) }()
+		<-started
+		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
+			testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
+			return true
+		})
+		<-ended
+		if le.IsLeader() {
+			t.Error("leads after its loss")
+		}
+		close(forever)
+	}
+}
+
+func TestWhatTheElectorCannotDoIsRefusedWithTheWayOut(t *testing.T) {
+	server := testkit.NewServer(t)
+	for expected, change := range map[string]func(*LeaderElectionConfig){
+		"the lock is a *resourcelock.MultiLock: use": func(c *LeaderElectionConfig) { c.Lock = &resourcelock.MultiLock{} },
+		"the lock is a <nil>: use":                   func(c *LeaderElectionConfig) { c.Lock = nil },
+		"set Options.BinaryVersion":                  func(c *LeaderElectionConfig) { c.Coordinated = true },
+		"identity is empty":                          func(c *LeaderElectionConfig) { c.Lock.(*resourcelock.LeaseLock).LockConfig.Identity = "" },
+		"OnStartedLeading":                           func(c *LeaderElectionConfig) { c.Callbacks.OnStartedLeading = nil },
+		"OnStoppedLeading":                           func(c *LeaderElectionConfig) { c.Callbacks.OnStoppedLeading = nil },
+		"leaseDuration":                              func(c *LeaderElectionConfig) { c.LeaseDuration = 0 },
+		"renew deadline":                             func(c *LeaderElectionConfig) { c.RenewDeadline = c.LeaseDuration },
+		"Labels":                                     func(c *LeaderElectionConfig) { c.Lock.(*resourcelock.LeaseLock).Labels = map[string]string{"a": "b"} },
+		"set RESTConfig": func(c *LeaderElectionConfig) {
+			c.Lock.(*resourcelock.LeaseLock).Client = fake.NewClientset().CoordinationV1()
+		},
+	} {
+		config := configOf(server, "a")
+		change(&config)
+		if _, err := NewLeaderElector(config); err == nil || !strings.Contains(err.Error(), expected) {
+			t.Errorf("%s: %v", expected, err)
+		}
+	}
+	defer func() {
+		if err, ok := recover().(error); !ok || errors.Unwrap(err) == nil {
+			t.Error("RunOrDie does not panic")
+		}
+	}()
+	RunOrDie(t.Context(), LeaderElectionConfig{})
+}

@@ -1,0 +1,110 @@
+package hustings
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"hustings.io/go/internal/testkit"
+)
+
+// Replicas in Go and in Rust stand for one Lease. They are killed, frozen for longer than the Lease lasts, stopped and
+// started, on a real control plane. No two ever lead at once.
+func TestReplicasOfTwoLanguagesNeverLeadAtOnce(t *testing.T) {
+	kubeconfig := testkit.Kubeconfig(t)
+	binary := os.Getenv("HUSTINGS_TEST_BINARY")
+	report, lease := filepath.Join(t.TempDir(), "report"), "mixed-"+suffix()
+	start := func(identity string) *exec.Cmd {
+		return helper{
+			Kubeconfig: kubeconfig, Lease: lease, Report: report, Seconds: [3]float64{3, 2, 0.4},
+			Identity: identity,
+		}.start(t)
+	}
+	startRust := func(identity string) *exec.Cmd {
+		command := exec.Command(binary, "run", "--kubeconfig", kubeconfig, "--namespace", "default", "--lease", lease, "--direct",
+			"--identity", identity, "--lease-duration", "3s", "--renew-deadline", "2s", "--retry-period", "400ms",
+			"--stop-grace", "1s", "--", os.Args[0])
+		return startCommand(t, command, helperVariable+`={"Report":"`+report+`","Identity":"`+identity+`"}`)
+	}
+	starts := map[string]func(string) *exec.Cmd{"go-0": start, "go-1": start, "go-2": start}
+	if binary == "" {
+		t.Log("HUSTINGS_TEST_BINARY is not set: without replicas in Rust")
+	} else {
+		starts["rust-0"], starts["rust-1"] = startRust, startRust
+	}
+	running := map[string]*exec.Cmd{}
+	for identity, start := range starts {
+		running[identity] = start(identity)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 9 {
+		before := len(testkit.Reigns(t, report))
+		testkit.Eventually(t, "somebody leads", func() bool {
+			leader := testkit.Leader(t, report)
+			return leader != "" && len(testkit.Reigns(t, report)) >= max(before, 1)
+		})
+		time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
+		identity := testkit.Leader(t, report)
+		command := running[identity]
+		act := random.IntN(3)
+		t.Logf("%s: %s", identity, []string{"killed", "frozen", "stopped"}[act])
+		switch act {
+		case 0:
+			_ = command.Process.Kill()
+		case 1:
+			_ = command.Process.Signal(syscall.SIGSTOP)
+		case 2:
+			_ = command.Process.Signal(syscall.SIGTERM)
+		}
+		testkit.Eventually(t, "another one leads", func() bool { return testkit.Leader(t, report) != identity })
+		if act == 1 {
+			_ = command.Process.Signal(syscall.SIGCONT)
+			continue
+		}
+		_ = command.Wait()
+		running[identity] = starts[identity](identity)
+	}
+	reigns := testkit.Reigns(t, report)
+	t.Logf("%d terms", len(reigns))
+	if len(reigns) < 10 {
+		t.Errorf("%d terms are too few", len(reigns))
+	}
+}
+
+// A holder that was frozen for 25 s finds at once that it does not lead.
+func TestAThawedHolderNeverLeadsBesideItsSuccessor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	kubeconfig := testkit.Kubeconfig(t)
+	report, lease := filepath.Join(t.TempDir(), "report"), "frozen-"+suffix()
+	replicas := map[string]*exec.Cmd{}
+	for _, identity := range []string{"a", "b"} {
+		replicas[identity] = helper{
+			Kubeconfig: kubeconfig, Lease: lease, Report: report, Seconds: [3]float64{4, 3, 0.5},
+			Identity: identity,
+		}.start(t)
+	}
+	testkit.Eventually(t, "one leads", func() bool { return testkit.Leader(t, report) != "" })
+	frozen := testkit.Leader(t, report)
+	_ = replicas[frozen].Process.Signal(syscall.SIGSTOP)
+	testkit.Eventually(t, "the other leads", func() bool { return testkit.Leader(t, report) != frozen })
+	time.Sleep(25 * time.Second)
+	_ = replicas[frozen].Process.Signal(syscall.SIGCONT)
+	successor := testkit.Leader(t, report)
+	_ = replicas[successor].Process.Signal(syscall.SIGTERM)
+	testkit.Eventually(t, "the thawed one leads again", func() bool { return testkit.Leader(t, report) == frozen })
+	if reigns := testkit.Reigns(t, report); len(reigns) != 3 {
+		t.Errorf("terms: %v", reigns)
+	}
+}
+
+// suffix makes the name of a Lease unique in a control plane that several runs share.
+func suffix() string { return strconv.FormatInt(time.Now().UnixMilli(), 36) }
