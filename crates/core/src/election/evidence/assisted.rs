@@ -9,13 +9,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Doubt, is_last_sign_of_life, observed_end};
+use super::{Doubt, is_end_of_term};
 use crate::assist::{AssistOptions, Identification};
 use crate::election::eligibility::Conditions;
 use crate::election::plan::Plan;
 use crate::election::{Election, writes};
-use crate::model::{Annotation, ContainerEnd, Evidence, LeaseRecord, PodRecord};
+use crate::model::{Annotation, ContainerEnd, Evidence, LeaseRecord, PodRecord, WireTime};
+
+/// By how much `startedAt` may be later than `acquireTime`. The container runtime records the start once the process runs,
+/// and on a busy machine the process is faster.
+const START_RECORDED_WITHIN: Duration = Duration::from_secs(3);
 
 /// How many holders are remembered with their Pods.
 const REMEMBERED_HOLDERS: usize = 16;
@@ -115,12 +120,18 @@ impl Election {
     }
 }
 
-/// Checks whether an instance of this container that has ended covers the whole term, so that it was the holder.
+/// Checks whether an instance of this container that has ended covers the whole term, so that it was the holder. An
+/// instance that ended before the holder acquired the Lease is a former one: the next one may start in the same second.
 fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result<Evidence, Doubt> {
+    let starts_in_time =
+        |start: WireTime| record.acquire_time.is_some_and(|at| start <= at.after(START_RECORDED_WITHIN));
     let covers = |end: &ContainerEnd| {
-        is_last_sign_of_life(record, observed_end(end)?)?;
-        let started_before = end.started_at.zip(record.acquire_time).is_some_and(|(start, acquired)| start <= acquired);
-        if started_before { Ok(Evidence::ContainerTerminated) } else { Err(Doubt::StartedAfterTerm) }
+        is_end_of_term(record, end)?;
+        if end.started_at.is_some_and(starts_in_time) {
+            Ok(Evidence::ContainerTerminated)
+        } else {
+            Err(Doubt::StartedAfterTerm)
+        }
     };
     let none = Err(Doubt::NotTerminated);
     pod.ends(container).map(covers).fold(none, |found, next| if found.is_ok() { found } else { next })
