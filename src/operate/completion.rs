@@ -115,12 +115,17 @@ fn meaning(candidate: &CompletionCandidate) -> String {
 
 /// Adds the names in the cluster to the completions of the arguments that take them.
 fn with_names(command: Command) -> Command {
+    let leases: fn() -> Vec<CompletionCandidate> = match command.get_name() {
+        "assist" => names::assistable_leases,
+        "unassist" => names::assisted_leases,
+        _ => names::leases,
+    };
     let command = command.mut_args(|argument| {
         let value = argument.get_value_names().and_then(<[_]>::first).map(ToString::to_string);
         let names: fn() -> Vec<CompletionCandidate> = match (argument.get_long(), value.as_deref()) {
             (Some("namespace"), _) => names::namespaces,
             (Some("context"), _) => names::contexts,
-            (Some("lease"), _) | (_, Some("LEASE")) => names::leases,
+            (Some("lease"), _) | (_, Some("LEASE")) => leases,
             (_, Some("CANDIDATE")) => names::candidates,
             (_, Some("NODE")) => names::nodes,
             (Some("kubeconfig"), _) => return argument.value_hint(clap::ValueHint::FilePath),

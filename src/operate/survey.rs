@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use self::lock::{Lock, LockState};
 use self::progress::Progress;
+pub(in crate::operate) use self::read::is_lock;
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;
 use crate::base::program::Program;

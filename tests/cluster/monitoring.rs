@@ -10,6 +10,7 @@ use std::time::Duration;
 use hustings_client::api::{LeaseCandidate, MicroTime};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_controlplane::{Tool, Tools};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -60,6 +61,24 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
     world.patch_lease("lonely", pause(None)).await;
     let _lonely = Peer::live(&world, "lonely", "lonely-0");
     prometheus.resolves("HustingsLeaseOnHold").await;
+
+    // An assisted Lease whose holder has no Pod, and then one without a holder.
+    let leases = Api::<Lease>::namespaced(world.client.clone(), &world.namespace);
+    let assisted = json!({
+        "metadata": {
+            "name": "assisted",
+            "labels": { "hustings.io/enrolled": "true" }, "annotations": { "hustings.io/assist": "" },
+        },
+        "spec": { "holderIdentity": "nowhere_1", "leaseDurationSeconds": 3600 },
+    });
+    leases.create(&PostParams::default(), &serde_json::from_value(assisted).unwrap()).await.unwrap();
+    let summary = prometheus.fires("HustingsHolderUnidentified", None).await;
+    assert!(summary.starts_with("For 15 minutes, the holders of 1 assisted Leases have not been"), "{summary}");
+    world.patch_lease("assisted", json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } })).await;
+    prometheus.resolves("HustingsHolderUnidentified").await;
+    prometheus.fires("HustingsLeaseUnheld", Some((&world.namespace, "assisted"))).await;
+    world.patch_lease("assisted", json!({ "metadata": { "annotations": { "hustings.io/assist": null } } })).await;
+    prometheus.resolves("HustingsLeaseUnheld").await;
 
     // A holder that renews and ignores the request to hand over.
     let slow = Peer::start(&world, "slow", "slow-0", "2.0.0").await;

@@ -250,6 +250,10 @@ mod tests {
         ] {
             assert_eq!(options(annotation).pod_name(identity), pod, "{annotation} {identity}");
         }
+        assert_eq!(
+            ["", "pod-namespace=pods"].map(|text| options(text).namespace_of_pods("leases").to_owned()),
+            ["leases", "pods"]
+        );
     }
 
     #[test]

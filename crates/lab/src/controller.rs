@@ -119,8 +119,18 @@ impl Lab {
             _ => Vec::new(),
         };
         let controller = &mut self.controllers[index];
+        let assisted = |election: &Election| election.assisted_pod().map(|(_, name)| name);
+        let former = assisted(&controller.election);
         for observation in [observation].into_iter().chain(home) {
             controller.election.observe(controller.process.local(self.now_micros), observation);
+        }
+        // The same holds for the Pod of a new holder of an assisted Lease.
+        let watches = controller.election.uses_evidence();
+        if let Some(name) = assisted(&controller.election).filter(|name| watches && Some(name) != former.as_ref()) {
+            let home = self.home(&name);
+            if !home.is_empty() {
+                self.push(self.now_micros, Happening::Show(index, home));
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use crate::base::access::Access;
 use crate::base::cluster::Cluster;
 use crate::base::environment::variable_name;
 use crate::base::terminal::visible;
+use crate::operate::survey::is_lock;
 
 /// How long the cluster may take. Users who would wait longer type the name instead.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -28,7 +29,17 @@ const LIMIT: u32 = 500;
 
 /// The enrolled Leases.
 pub(super) fn leases() -> Vec<CompletionCandidate> {
-    names(list_leases)
+    names(|cluster| list_leases(cluster, enrolled_ones(), |_| true))
+}
+
+/// The locks that a controller could assist. One that is assisted already may lack an option.
+pub(super) fn assistable_leases() -> Vec<CompletionCandidate> {
+    names(|cluster| list_leases(cluster, first_ones(), is_assistable))
+}
+
+/// The assisted Leases.
+pub(super) fn assisted_leases() -> Vec<CompletionCandidate> {
+    names(|cluster| list_leases(cluster, first_ones(), is_assisted))
 }
 
 /// The candidates of all Leases.
@@ -70,14 +81,25 @@ async fn in_time<T>(found: impl Future<Output = Option<T>>) -> Option<T> {
     tokio::time::timeout(PATIENCE, found).await.ok().flatten()
 }
 
-async fn list_leases(cluster: Cluster) -> kube::Result<BTreeMap<String, String>> {
-    let enrolled = first_ones().labels(&format!("{ENROLLED_LABEL}={ENROLLED}"));
-    let leases = Api::<ReadLease>::namespaced(cluster.leases, &cluster.namespace).list(&enrolled).await?;
+fn is_assistable(lease: &ReadLease) -> bool {
+    is_lock(lease) && (!lease.record.enrolled || is_assisted(lease))
+}
+
+fn is_assisted(lease: &ReadLease) -> bool {
+    lease.record.acts.assist.is_some()
+}
+
+async fn list_leases(
+    cluster: Cluster,
+    params: ListParams,
+    which: fn(&ReadLease) -> bool,
+) -> kube::Result<BTreeMap<String, String>> {
+    let leases = Api::<ReadLease>::namespaced(cluster.leases, &cluster.namespace).list(&params).await?;
     let of_lease = |lease: ReadLease| {
         let holder = lease.record.holder.map(|holder| format!("held by {holder}"));
         (name(&lease.metadata), holder.unwrap_or_else(|| "without a holder".to_owned()))
     };
-    Ok(leases.items.into_iter().map(of_lease).collect())
+    Ok(leases.items.into_iter().filter(which).map(of_lease).collect())
 }
 
 async fn list_candidates(cluster: Cluster) -> kube::Result<BTreeMap<String, String>> {
@@ -95,6 +117,10 @@ where
 {
     let objects = Api::<K>::all(cluster.leases).list(&first_ones()).await?;
     Ok(objects.items.iter().map(|object| (name(object.meta()), String::new())).collect())
+}
+
+fn enrolled_ones() -> ListParams {
+    first_ones().labels(&format!("{ENROLLED_LABEL}={ENROLLED}"))
 }
 
 fn first_ones() -> ListParams {
@@ -174,6 +200,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn assist_proposes_locks_that_nobody_elects_and_unassist_those_that_are_assisted() {
+        let lease = |namespace: &str, name: &str, labels: Value, annotations: Value| {
+            let metadata =
+                json!({ "name": name, "namespace": namespace, "labels": labels, "annotations": annotations });
+            json!({ "metadata": metadata, "spec": {} })
+        };
+        let enrolled = || json!({ "hustings.io/enrolled": "true" });
+        let (cluster, _) = cluster(move |_| {
+            Some(list(&[
+                lease("n", "operator", json!({}), json!({})),
+                lease("n", "elected", enrolled(), json!({})),
+                lease("n", "assisted", enrolled(), json!({ "hustings.io/assist": "" })),
+                lease("n", "mistyped", enrolled(), json!({ "hustings.io/assist": "on" })),
+                lease("kube-system", "apiserver", json!({ "apiserver.kubernetes.io/identity": "x" }), json!({})),
+                lease("kube-node-lease", "node", json!({}), json!({})),
+            ]))
+        });
+        let names = async |which| {
+            let found = list_leases(cluster.clone(), first_ones(), which).await.unwrap();
+            found.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(names(is_assistable).await, ["assisted", "mistyped", "operator"]);
+        assert_eq!(names(is_assisted).await, ["assisted", "mistyped"]);
+    }
+
+    #[tokio::test]
     async fn names_are_proposed_with_their_meaning_and_only_of_leases_that_are_enrolled() {
         let lease =
             |name: &str, holder: &str| json!({ "metadata": { "name": name }, "spec": { "holderIdentity": holder } });
@@ -192,7 +244,7 @@ mod tests {
             pairs.iter().map(|(name, meaning)| ((*name).to_owned(), (*meaning).to_owned())).collect()
         };
         let leases = [("free", "without a holder"), ("web", "held by a")];
-        assert_eq!(pairs(list_leases(cluster.clone()).await), expected(&leases));
+        assert_eq!(pairs(list_leases(cluster.clone(), enrolled_ones(), |_| true).await), expected(&leases));
         let candidates = [("a", "stands for web (Holder)"), ("b", "stands for web")];
         assert_eq!(pairs(list_candidates(cluster.clone()).await), expected(&candidates));
         assert_eq!(pairs(list_names::<Node>(cluster).await), expected(&[("n1", "")]));

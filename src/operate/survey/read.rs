@@ -110,7 +110,7 @@ async fn leases(cluster: &Cluster, namespace: Option<&str>, progress: &Progress)
 }
 
 /// Whether a Lease is a lock: neither the heartbeat of a node nor the identity of an API server.
-fn is_lock(lease: &ReadLease) -> bool {
+pub(in crate::operate) fn is_lock(lease: &ReadLease) -> bool {
     let namespace = lease.metadata.namespace.as_deref().unwrap_or_default();
     let is_identity = namespace == "kube-system" && lease.labels().contains_key(API_SERVER);
     namespace != NODE_LEASES && !is_identity

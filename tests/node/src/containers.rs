@@ -17,15 +17,20 @@ use crate::Node;
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
 
 impl Node {
-    /// The number, on this machine, of the first process of a pod's container. A probe's process may have a lower one.
-    fn first_process(&self, pod: &Pod, container: &str) -> Result<Pid> {
+    /// The numbers, on this machine, of the processes of a pod's container.
+    fn processes(&self, pod: &Pod, container: &str) -> Result<Vec<String>> {
         let id = container_id(pod, container).with_context(|| format!("container {container} has no number yet"))?;
         let namespaces = self.plane().namespaces().context("the control plane has no namespaces")?;
         let roots = CGROUPS.map(|root| Path::new(root).join(namespaces.cgroup()));
         let root = roots.iter().find(|root| root.is_dir()).context("the node has no cgroup")?;
         let cgroup = find(root, id).with_context(|| format!("no cgroup of container {id}"))?;
-        let processes = fs::read_to_string(cgroup.join("cgroup.procs"))?;
-        let first = processes.lines().find(|process| is_first(process));
+        Ok(fs::read_to_string(cgroup.join("cgroup.procs"))?.lines().map(str::to_owned).collect())
+    }
+
+    /// The number of the first process of a pod's container. A probe's process may have a lower one.
+    fn first_process(&self, pod: &Pod, container: &str) -> Result<Pid> {
+        let processes = self.processes(pod, container)?;
+        let first = processes.iter().find(|process| is_first(process));
         let first = first.with_context(|| format!("container {container} has no first process"))?;
         Pid::from_raw(first.parse()?).context("no process has this number")
     }
@@ -40,6 +45,15 @@ impl Node {
     pub fn signal(&self, pod: &Pod, container: &str, signal: Signal) -> Result<()> {
         let first = self.first_process(pod, container)?;
         kill_process(first, signal).with_context(|| format!("cannot send {signal:?} to process {first:?}"))
+    }
+
+    /// Sends a signal to each process of a pod's container: one that stops the first alone does not stop the others.
+    pub fn signal_all(&self, pod: &Pod, container: &str, signal: Signal) -> Result<()> {
+        for process in self.processes(pod, container)? {
+            let process = Pid::from_raw(process.parse()?).context("no process has this number")?;
+            kill_process(process, signal).with_context(|| format!("cannot send {signal:?} to process {process:?}"))?;
+        }
+        Ok(())
     }
 }
 

@@ -125,6 +125,12 @@ impl Interval {
         Duration::from_nanos(self.led_after.saturating_sub(self.led_before))
     }
 
+    /// When its process began to report, in nanoseconds since the machine started.
+    pub fn process_began(&self) -> u64 {
+        let process = self.term.split_once('/').map_or(&*self.term, |(process, _)| process);
+        process.split_once('-').and_then(|(_, began)| began.parse().ok()).unwrap_or_default()
+    }
+
     /// The time from the end of this interval to the beginning of the next: how long nobody led.
     pub fn gap_to(&self, next: &Self) -> Duration {
         Duration::from_nanos(next.led_before.saturating_sub(self.led_after))

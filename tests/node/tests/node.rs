@@ -5,11 +5,13 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod node {
+    mod assisted;
     mod campaign;
     mod contenders;
     mod disturbances;
     mod endings;
     mod ends;
+    mod figures;
     mod kinds;
     mod objects;
     mod scales;

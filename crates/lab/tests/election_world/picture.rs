@@ -56,6 +56,11 @@ fn describe_acts(lease: &LeaseRecord, text: &mut String) {
     if let Some(transfer) = &lease.acts.transfer {
         write!(text, ", transfer={}", transfer.as_str()).unwrap();
     }
+    match &lease.acts.assist {
+        None => {}
+        Some(Annotation::Valid(options)) => write!(text, ", assist={:?}", options.to_string()).unwrap(),
+        Some(Annotation::Malformed(options)) => write!(text, ", malformed assist={options:?}").unwrap(),
+    }
     match &lease.acts.pin {
         None => {}
         Some(Annotation::Valid(pin)) => write!(text, ", pin={} until {}", pin.candidate, pin.until).unwrap(),

@@ -53,11 +53,11 @@ pub(super) fn describe_evidence(observation: &Observation) -> Option<String> {
 }
 
 fn describe_pod(pod: &PodRecord) -> String {
+    let seconds = |at: WireTime| format!("{} s", (at.as_micros() - WALL_START) / 1_000_000);
     let end = |container: &str, end: &ContainerEnd| {
-        let finished_at = end
-            .finished_at
-            .map_or("an unknown time".to_owned(), |at| format!("{} s", (at.as_micros() - WALL_START) / 1_000_000));
-        format!("container {container} ended at {finished_at} ({})", end.reason)
+        let started_at = end.started_at.map_or(String::new(), |at| format!("started at {} and ", seconds(at)));
+        let finished_at = end.finished_at.map_or("an unknown time".to_owned(), seconds);
+        format!("container {container} {started_at}ended at {finished_at} ({})", end.reason)
     };
     let ends =
         |container: &ContainerRecord| container.ends.iter().map(|of| end(&container.name, of)).collect::<Vec<_>>();

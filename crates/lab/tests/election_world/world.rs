@@ -222,6 +222,11 @@ impl World {
             let is_free = self.relied_until <= now || self.is_holder_dead(lease);
             assert!(is_free, "a grant while {} is relied upon\n{}", describe(lease), self.take_log());
         }
+        if write.purpose == Purpose::Release {
+            let lives = |name: &String| self.native(name).is_some_and(|native| !native.process.crashed);
+            let is_dead = !lease.holder.as_ref().is_some_and(lives);
+            assert!(is_dead, "a release while the holder lives\n{}", self.take_log());
+        }
         let named = match write.purpose {
             Purpose::Grant => &write.holder,
             Purpose::Prefer => &write.preferred_holder,

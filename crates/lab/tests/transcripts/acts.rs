@@ -1,6 +1,7 @@
 //! The commands for acts of administrators.
 
 use datadriven::TestCase;
+use hustings_core::assist::AssistOptions;
 use hustings_core::model::{Annotation, LeaseRecord, Pin, Transfer, Unparsed, WireTime};
 use hustings_lab::Lab;
 
@@ -25,6 +26,18 @@ pub(crate) fn acts(lab: &Lab, case: &mut TestCase, record: &mut LeaseRecord) {
     }
     if let Some(name) = text(case, "asked-by") {
         acts.asked_by = Some(name);
+    }
+    let (is_assisted, malformed) = (flag(case, "assist"), text(case, "assist-malformed"));
+    let [container, pod_namespace, pod_prefix] =
+        ["in-container", "pod-namespace", "pod-prefix"].map(|option| text(case, option));
+    if is_assisted {
+        acts.assist = Some(Annotation::Valid(AssistOptions { container, pod_namespace, pod_prefix }));
+    }
+    if let Some(text) = malformed {
+        acts.assist = Some(Annotation::Malformed(text));
+    }
+    if flag(case, "unassisted") {
+        acts.assist = None;
     }
     if flag(case, "unpinned") {
         acts.pin = None;

@@ -8,14 +8,15 @@
 //! |---|---|
 //! | `config settling=0s window=5s validity=5s namespace=.. lag=2s` | must come first; `lag` is the delay of the watch |
 //! | `config evidence=pods`, `evidence=nodes` | must come first; the controller watches Pods, or also Nodes |
-//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | changes a Pod, adds the end of one container, and lets the watch show that at once; flags `shared`, `timeless` (the end has no time), `hidden` (the watch does not show it), `deleted` (the watch shows its deletion with this last state), `gone` (a new list lacks it) |
+//! | `pod NAME uid=x hash=x node=n container=c started=1s finished=12s reason=Error` | changes a Pod, adds the end of one container, and lets the watch show that at once; flags `running` (the container has not ended), `beside` (it is an ephemeral one), `shared`, `host-pid`, `host-network`, `timeless` (the end has no time), `hidden` (the watch does not show it), `deleted` (the watch shows its deletion with this last state), `gone` (a new list lacks it) |
 //! | `node NAME` | changes a Node, and lets the watch show that; flags `out` (of service), `ready` |
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes a candidate; if it was deleted, its process gets it back; `strategy=Mine` means `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes up no grant), `diligent` (takes up grants again), `stubborn` (does not hand over), `refused` (the server rejects its pings), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of this name is its owner) |
 //! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes the candidate for this time; `exclude=none` ends the exclusion, and any other text is malformed |
 //! | `candidates NAME count=1000 ..` | creates many candidates |
-//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine renewed-as=soon ..` | writes the Lease as a person; `renewed-as`: the text of a renew time that is no time; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `unpreferred` (drops the annotation, not the native field), `leaving` |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine renewed-as=soon ..` | writes the Lease as a person; `renewed-as`: the text of a renew time that is no time; flags `acquired` (its term begins), `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `unpreferred` (drops the annotation, not the native field), `leaving` |
 //! | `answer NAME as=soon`, `answer NAME behind=5s` | answers the ping with a text that is no time, or with a time before the ping |
 //! | `lease transfer=b pin=b pin-until=60s hold=works hold-until=60s asked-by=ada ..` | an administrator's acts; the ends are durations from now, and other texts in `pin-until` and `hold-until` are malformed; flags `unpinned`, `untransferred` |
+//! | `lease assist in-container=c pod-namespace=n pod-prefix=p` | the Lease is assisted, with these options; `assist-malformed=on`; flag `unassisted` |
 //! | `revive`, `ack`, `leave`, `release`, `stop NAME` | a process starts again, answers late, stops, releases; one of client-go stops as on SIGTERM |
 //! | `keep`, `stale`, `fail count=2` | the controller observes old versions again: those that `keep` has kept; requests fail |
 //! | `conflict count=2` | writes of a status meet a conflict, although there is no newer version |
@@ -31,7 +32,8 @@ use std::time::Duration;
 use datadriven::TestCase;
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::{
-    CandidateKey, ContainerEnd, ContainerRecord, LeaseRecord, NodeRecord, Pod, SessionMark, Unparsed, WireTime,
+    CandidateKey, ContainerEnd, ContainerKind, ContainerRecord, LeaseRecord, NodeRecord, Pod, SessionMark, Unparsed,
+    WireTime,
 };
 
 use crate::acts::{acts, answer};
@@ -177,6 +179,9 @@ fn lease(world: &mut World, case: &mut TestCase) {
         record.holder = Some(holder);
         record.renew_time = Some(wall.later_than(record.renew_time));
     }
+    if flag(case, "acquired") {
+        record.acquire_time = record.renew_time;
+    }
     if let Some(text) = text(case, "renewed-as") {
         record.unparsed = Unparsed::NONE.with("renewTime", &text);
     }
@@ -219,9 +224,10 @@ fn lease(world: &mut World, case: &mut TestCase) {
 fn pod(world: &mut World, case: &mut TestCase) {
     let (uid, hash, node) = (text(case, "uid"), text(case, "hash"), text(case, "node"));
     let (container, reason) = (text(case, "container"), text(case, "reason"));
-    let finished = duration(case, "finished");
-    let flags = ["shared", "gone", "timeless", "hidden", "deleted"];
-    let [shared, gone, timeless, hidden, deleted] = flags.map(|flag| self::flag(case, flag));
+    let [started, finished] = ["started", "finished"].map(|time| duration(case, time));
+    let [running, beside, gone, timeless, hidden, deleted] =
+        ["running", "beside", "gone", "timeless", "hidden", "deleted"].map(|flag| self::flag(case, flag));
+    let [shared, host_pid, host_network] = ["shared", "host-pid", "host-network"].map(|flag| self::flag(case, flag));
     let name = name(case);
     let server = &mut world.lab.server;
     if gone {
@@ -233,16 +239,29 @@ fn pod(world: &mut World, case: &mut TestCase) {
     } else {
         server.hidden_pods.remove(&name);
     }
-    let finished_at = finished.map(wall_at).filter(|_| !timeless);
     let pod = server.pods.entry(name.clone()).or_default();
     pod.name = name.as_str().into();
     pod.uid = uid.unwrap_or_else(|| name.clone()).into();
-    (pod.config_hash, pod.share_process_namespace) = (hash.map(Into::into).or(pod.config_hash.take()), shared);
+    pod.config_hash = hash.map(Into::into).or(pod.config_hash.take());
+    (pod.share_process_namespace, pod.host_pid, pod.host_network) = (shared, host_pid, host_network);
     pod.node = node.map(Into::into).or(pod.node.take());
     if let Some(container) = container {
-        let end = ContainerEnd { finished_at, reason: reason.as_deref().unwrap_or("Error").into(), started_at: None };
-        let containers = std::mem::take(&mut pod.containers).into_iter();
-        pod.containers = containers.chain([ContainerRecord::ended(&container, [end])]).collect();
+        let end = ContainerEnd {
+            started_at: started.map(wall_at),
+            finished_at: finished.map(wall_at).filter(|_| !timeless),
+            reason: reason.as_deref().unwrap_or("Error").into(),
+        };
+        let mut containers = std::mem::take(&mut pod.containers).into_vec();
+        let known = containers.iter().position(|known| *known.name == *container).unwrap_or(containers.len());
+        if known == containers.len() {
+            containers.push(ContainerRecord::ended(&container, []));
+        }
+        let ends = containers[known].ends.iter().cloned();
+        containers[known].ends = ends.chain((!running).then_some(end)).collect();
+        if beside {
+            containers[known].kind = ContainerKind::Ephemeral;
+        }
+        pod.containers = containers.into();
     }
     world.show_pod(&name);
     if deleted {

@@ -1,8 +1,8 @@
-//! Builds etcd, the components of Kubernetes, kubectl, helm and a replica on client-go from their Go modules.
+//! Builds etcd, the components of Kubernetes, kubectl, helm and replicas on client-go from their Go modules.
 //!
 //! After `git clone`, the tests must run with only Rust and Go, and without an image registry. So they build the
-//! binaries at first use, from the modules in the folders next to `src/` and in `tests/kit/clientgo/`, whose contents
-//! go.sum pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
+//! binaries at first use, from the modules in the folders next to `src/`, in `tests/kit/clientgo/` and in
+//! `tests/kit/manager/`, whose contents go.sum pins. The rule that must hold: a binary is either absent or complete, and tests that start at the same time
 //! build it once.
 
 use std::{
@@ -56,6 +56,9 @@ pub enum Tool {
     Helm3,
     /// A replica of a component that stands for a Lease with client-go.
     ClientGo,
+    /// A replica that stands by the manager of controller-runtime, or by client-go's `RunOrDie`. Only the tests of
+    /// assisted Leases on a node need it.
+    Manager,
 }
 
 /// Where the programs come from.
@@ -97,6 +100,7 @@ impl Tool {
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "clientgo",
+            Self::Manager => "manager",
         }
     }
 
@@ -118,6 +122,7 @@ impl Tool {
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
             Self::Helm3 => "helm.sh/helm/v3/cmd/helm",
             Self::ClientGo => "hustings.io/tests/clientgo",
+            Self::Manager => "hustings.io/tests/manager",
         }
     }
 
@@ -141,6 +146,7 @@ impl Tool {
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "../clientgo",
+            Self::Manager => "../manager",
         })
     }
 

@@ -1,17 +1,15 @@
 //! What the campaigns compare: Hustings, with evidence and without, and processes of client-go, with their own election and
 //! with the coordinated one of kube-apiserver.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use hustings_controlplane::{NativeElection, Tool, eventually};
-use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::RoleBinding};
-use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use k8s_openapi::api::coordination::v1::Lease;
+use serde_json::Value;
 
 use super::{
-    objects::create,
     stage::{self, Group, LEASE, Stage},
-    workload::{self, PROGRAM, Way, container, start},
+    workload::{self, Way, assist, foreign, start},
 };
 
 /// Replicas of a group.
@@ -71,14 +69,7 @@ impl Contender {
         if self.is_hustings() {
             return Group::new(name).await;
         }
-        let group = Group::privileged(name).await;
-        let binding = json!({
-            "metadata": {"name": "native-candidates"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": name}],
-        });
-        create::<RoleBinding>(&group.api(), binding).await;
-        group
+        Group::foreign(name).await
     }
 
     /// A replica of a group.
@@ -89,13 +80,18 @@ impl Contender {
             template["spec"]["containers"][0]["livenessProbe"].take();
             return template;
         }
-        let program = group.plane().tool(Tool::ClientGo).await.unwrap();
-        let flags = match self {
-            Self::BuiltIn => "--identity=$POD_NAME --binary-version=$VERSION",
-            // As controller-runtime names a process.
-            _ => "--identity=${POD_NAME}_$(cat /proc/sys/kernel/random/uuid)",
-        };
-        client_go(group, &program, flags)
+        match self {
+            Self::BuiltIn => {
+                let flags = [
+                    "--namespace=$(POD_NAMESPACE)",
+                    "--lease=$(LEASE)",
+                    "--identity=$(POD_NAME)",
+                    "--binary-version=$(VERSION)",
+                ];
+                foreign(group, Tool::ClientGo, &flags).await
+            }
+            _ => foreign(group, Tool::Manager, &["--run-or-die"]).await,
+        }
     }
 
     /// Starts all replicas of a group.
@@ -108,7 +104,7 @@ impl Contender {
         }
         self.wait_for_replicas(group).await;
         if self == Self::Assisted {
-            assist(group).await;
+            assist(group, "").await;
         }
         if self == Self::BuiltIn {
             let leases = group.api::<Lease>();
@@ -126,13 +122,7 @@ impl Contender {
         if self.is_hustings() {
             return group.wait_for_candidates(REPLICAS).await;
         }
-        eventually(async || {
-            let pods = group.pods().await;
-            let running = pods.iter().filter(|pod| workload::runs(pod)).count();
-            if running == REPLICAS { Ok(()) } else { Err(format!("{}: {running} pods run", group.name)) }
-        })
-        .await
-        .unwrap();
+        workload::all_run(group, REPLICAS).await;
     }
 
     pub(crate) const fn has_evidence(self) -> bool {
@@ -142,27 +132,4 @@ impl Contender {
     fn is_hustings(self) -> bool {
         Self::OF_HUSTINGS.contains(&self)
     }
-}
-
-/// Switches assistance on, once the Lease exists.
-async fn assist(group: &Group) {
-    let marks =
-        json!({"metadata": {"labels": {"hustings.io/enrolled": "true"}, "annotations": {"hustings.io/assist": ""}}});
-    let leases = group.api::<Lease>();
-    let marked = eventually(async || leases.patch(LEASE, &PatchParams::default(), &Patch::Merge(&marks)).await);
-    marked.await.unwrap();
-}
-
-/// A process of client-go, and beside it the worker that reports when it leads. Its first process is their shell: a kill of
-/// that kills all of them at once.
-fn client_go(group: &Group, program: &PathBuf, flags: &str) -> Value {
-    let command = format!("/clientgo --namespace=$POD_NAMESPACE --lease=$LEASE {flags} | /worker relay");
-    let mut worker = container(group, PROGRAM, &["/bin/sh", "-c", &command]);
-    worker["volumeMounts"] = json!([{"name": "program", "mountPath": "/clientgo", "readOnly": true}]);
-    let spec = json!({
-        "terminationGracePeriodSeconds": 5,
-        "containers": [worker],
-        "volumes": [{"name": "program", "hostPath": {"path": program, "type": "File"}}],
-    });
-    json!({"metadata": {"labels": {"app": "worker", "version": "1.0.0"}}, "spec": spec})
 }

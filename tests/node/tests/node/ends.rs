@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use hustings_client::api::LeaseCandidate;
-use hustings_controlplane::{PATIENCE, eventually, within};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
+use hustings_controlplane::{eventually, within};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, EvictParams};
 use rustix::process::Signal;
-use serde_json::json;
 
 use super::{
     endings::{assert_container_terminated, assert_handed_over},
     stage::{Group, Stage},
-    workload::{LONG_LEASE, PROGRAM, Way, allow_one_disruption, deploy, lasting_leader, template},
+    workload::{LONG_LEASE, PROGRAM, Way, allow_one_disruption, deploy, lasting_leader, template, update},
 };
 
 /// A hand-over takes milliseconds. The rest is for a busy machine.
@@ -59,20 +58,7 @@ pub(crate) async fn oldest_version_leads_throughout_a_rolling_update() {
     let old: Vec<String> = group.pods().await.iter().map(kube::ResourceExt::name_any).collect();
     assert!(old.contains(&leader.replica));
 
-    let patch = json!({"spec": {"template": {"metadata": {"labels": {"version": "1.1.0"}}}}});
-    let deployments = group.api::<Deployment>();
-    deployments.patch("worker", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    within(PATIENCE, async || {
-        let deployment = deployments.get("worker").await.map_err(|error| error.to_string())?;
-        let status = deployment.status.unwrap_or_default();
-        let is_done = status.observed_generation == deployment.metadata.generation
-            && status.updated_replicas == Some(3)
-            && status.replicas == Some(3)
-            && status.available_replicas == Some(3);
-        is_done.then_some(()).ok_or_else(|| format!("{status:?}"))
-    })
-    .await
-    .unwrap();
+    update(&group, "1.1.0").await;
     within(HAND_OVER, async || {
         let latest = Stage::shared().node.reports().leading(&group.name);
         latest.filter(|latest| !old.contains(&latest.replica)).ok_or("an old replica leads")

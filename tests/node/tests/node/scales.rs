@@ -94,13 +94,13 @@ pub(crate) async fn controllers_scaled_to_zero_cost_no_holder_its_lease_and_elec
     group.end().await;
 }
 
-async fn scale(deployments: &Api<Deployment>, name: &str, replicas: i32) {
+pub(crate) async fn scale(deployments: &Api<Deployment>, name: &str, replicas: i32) {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
     deployments.patch(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
 /// Waits until the group has neither pods nor candidates.
-async fn gone(group: &Group) {
+pub(crate) async fn gone(group: &Group) {
     eventually(async || {
         let pods = group.api::<Pod>().list(&ListParams::default()).await?.items.len();
         let candidates = group.api::<LeaseCandidate>().list(&ListParams::default()).await?.items.len();

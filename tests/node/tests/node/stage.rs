@@ -4,6 +4,7 @@ use std::{sync::OnceLock, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use hustings_controlplane::{ControlPlane, PATIENCE, eventually, within};
+use hustings_core::assist::host_name;
 use hustings_node::{Images, Interval, Node};
 use k8s_openapi::api::{
     coordination::v1::Lease,
@@ -85,6 +86,27 @@ impl Group {
         Self::prepare(name, "restricted", Calm::Alone { _guard: guard }).await
     }
 
+    /// A group of programs that know nothing of Hustings. Its pods mount programs of the machine.
+    pub(crate) async fn foreign(name: &str) -> Self {
+        Self::privileged(name).await.with_all_rights().await
+    }
+
+    /// The same while no other test runs.
+    pub(crate) async fn foreign_alone(name: &str) -> Self {
+        let guard = Stage::shared().calm.write().await;
+        Self::prepare(name, "privileged", Calm::Alone { _guard: guard }).await.with_all_rights().await
+    }
+
+    async fn with_all_rights(self) -> Self {
+        let binding = json!({
+            "metadata": {"name": "all-rights"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": self.name}],
+        });
+        create::<RoleBinding>(&self.api(), binding).await;
+        self
+    }
+
     async fn prepare(name: &str, level: &str, calm: Calm) -> Self {
         let group = Self { name: name.to_owned(), stage: Stage::shared(), _calm: calm };
         create_namespace(group.plane(), name, level).await;
@@ -120,6 +142,14 @@ impl Group {
     pub(crate) async fn signal(&self, pod: &str, container: &str, signal: Signal) {
         // A container leads before the kubelet has reported which one it is.
         eventually(async || self.stage.node.signal(&self.pod(pod).await, container, signal)).await.unwrap();
+    }
+
+    /// Stops all processes of a pod's container for this time.
+    pub(crate) async fn freeze(&self, pod: &str, container: &str, time: Duration) {
+        let signal = async |signal| self.stage.node.signal_all(&self.pod(pod).await, container, signal).unwrap();
+        signal(Signal::STOP).await;
+        tokio::time::sleep(time).await;
+        signal(Signal::CONT).await;
     }
 
     pub(crate) async fn pod(&self, name: &str) -> Pod {
@@ -161,7 +191,7 @@ impl Group {
             ensure!(condition(&latest), "{latest:?} leads");
             let lease = leases.get(LEASE).await?;
             let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
-            ensure!(holder == latest.replica, "{} leads, and the Lease names {holder:?}", latest.replica);
+            ensure!(is_in(&holder, &latest.replica), "{} leads, and the Lease names {holder:?}", latest.replica);
             Ok(latest)
         });
         outcome.await.unwrap_or_else(|error| panic!("{}: no {what} leader within {limit:?}: {error:#}", self.name))
@@ -203,6 +233,13 @@ impl Group {
     pub(crate) async fn delete(&self, pod: &str, params: &DeleteParams) {
         self.api::<Pod>().delete(pod, params).await.unwrap();
     }
+}
+
+/// Whether a holder of this identity runs in this pod. Processes of Hustings have the name of their pod, those of client-go
+/// their host name and a number. The host name in a static pod is that of its node.
+pub(crate) fn is_in(identity: &str, pod: &str) -> bool {
+    let host = host_name(identity);
+    !host.is_empty() && (host == pod || pod.strip_suffix(host).is_some_and(|prefix| prefix.ends_with('-')))
 }
 
 /// Installs or upgrades the chart, with these flags of Helm.

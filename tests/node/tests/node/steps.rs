@@ -19,7 +19,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use super::stage::Group;
+use super::stage::{Group, is_in};
 
 /// Between a watch that could not begin and the next one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -35,10 +35,14 @@ pub(crate) enum Step {
     Pinged,
     /// A candidate answered.
     Answered,
+    /// The Lease has no holder.
+    Released,
     /// The Lease names the successor.
     Granted,
     /// The successor leads.
     Leads,
+    /// How long after the release the successor leads: its own retry, if it uses client-go.
+    Retry,
 }
 
 /// An object that a watch showed, at that time since the machine started.
@@ -58,7 +62,7 @@ impl Steps {
     pub(crate) fn watch(group: &Group) -> Self {
         let mut steps = Self { seen: Arc::default(), watches: JoinSet::new() };
         steps.watch_kind(group.api(), |lease: Lease| Seen::Lease {
-            holder: lease.spec.and_then(|spec| spec.holder_identity),
+            holder: lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty()),
         });
         steps.watch_kind(group.api(), |candidate: LeaseCandidate| Seen::Candidate {
             pinged: candidate.spec.ping_time > candidate.spec.renew_time,
@@ -102,7 +106,8 @@ impl Steps {
             match seen {
                 Seen::Lease { .. } if at < 0.0 => drop(steps.insert(Step::Renewed, at)),
                 _ if at < 0.0 => {}
-                Seen::Lease { holder } if holder.as_ref() == Some(&next.replica) => {
+                Seen::Lease { holder: None } => drop(steps.entry(Step::Released).or_insert(at)),
+                Seen::Lease { holder: Some(holder) } if is_in(holder, &next.replica) => {
                     steps.entry(Step::Granted).or_insert(at);
                 }
                 Seen::Pod { name, has_ended: true } if *name == killed.replica => {
@@ -115,7 +120,11 @@ impl Steps {
                 _ => {}
             }
         }
-        steps.insert(Step::Leads, killed.gap_to(next).as_secs_f64());
+        let leads = killed.gap_to(next).as_secs_f64();
+        steps.insert(Step::Leads, leads);
+        if let Some(released) = steps.get(&Step::Released).filter(|released| **released <= leads) {
+            steps.insert(Step::Retry, leads - released);
+        }
         steps
     }
 }

@@ -1,8 +1,8 @@
 //! Pods of which one leads.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
-use hustings_controlplane::{PATIENCE, within};
+use hustings_controlplane::{PATIENCE, Tool, eventually, within};
 use hustings_node::{Interval, Reports, WORKER};
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
@@ -10,7 +10,10 @@ use k8s_openapi::api::{
     core::v1::Pod,
     policy::v1::PodDisruptionBudget,
 };
-use kube::ResourceExt as _;
+use kube::{
+    ResourceExt as _,
+    api::{Patch, PatchParams},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -49,9 +52,7 @@ pub(crate) fn template(group: &Group, way: Way, version: &str) -> Value {
         Way::Library => vec!["/worker", "library"],
     };
     let mut containers = json!([container(group, PROGRAM, &command)]);
-    // Passes until the worker is ordered to be sick.
-    containers[0]["livenessProbe"] = json!({"exec": {"command": ["/worker", "check"]}, "periodSeconds": 2, "failureThreshold": 2, "timeoutSeconds": 20});
-    containers[0]["resources"] = json!({"limits": {"memory": "256Mi"}});
+    make_mortal(&mut containers[0]);
     let mut spec = json!({
         "terminationGracePeriodSeconds": 20,
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -64,6 +65,37 @@ pub(crate) fn template(group: &Group, way: Way, version: &str) -> Value {
         spec["initContainers"] = json!([sidecar]);
     }
     json!({"metadata": {"labels": {"app": "worker", "version": version}}, "spec": spec})
+}
+
+/// A template of pods with a program that knows nothing of Hustings. The worker runs it.
+pub(crate) async fn foreign(group: &Group, program: Tool, arguments: &[&str]) -> Value {
+    // A pod cannot mount a path with `..` in it.
+    let path = fs::canonicalize(group.plane().tool(program).await.unwrap()).unwrap();
+    let command: Vec<&str> = ["/worker", "beside", "/program"].into_iter().chain(arguments.iter().copied()).collect();
+    let mut worker = container(group, PROGRAM, &command);
+    worker["volumeMounts"] = json!([{"name": "program", "mountPath": "/program", "readOnly": true}]);
+    let spec = json!({
+        "terminationGracePeriodSeconds": 20,
+        "containers": [worker],
+        "volumes": [{"name": "program", "hostPath": {"path": path, "type": "File"}}],
+    });
+    json!({"metadata": {"labels": {"app": "worker", "version": "1.0.0"}}, "spec": spec})
+}
+
+/// Lets a container fail its liveness probe, or take more memory than it may, when its worker is ordered to.
+pub(crate) fn make_mortal(container: &mut Value) {
+    container["livenessProbe"] = json!({"exec": {"command": ["/worker", "check"]}, "periodSeconds": 2, "failureThreshold": 2, "timeoutSeconds": 20});
+    container["resources"] = json!({"limits": {"memory": "256Mi"}});
+}
+
+/// Assists the Lease of a group with these options, once it exists.
+pub(crate) async fn assist(group: &Group, options: &str) {
+    let marks = json!({"metadata": {
+        "labels": {"hustings.io/enrolled": "true"}, "annotations": {"hustings.io/assist": options},
+    }});
+    let leases = group.api::<Lease>();
+    let marked = eventually(async || leases.patch(LEASE, &PatchParams::default(), &Patch::Merge(&marks)).await);
+    marked.await.unwrap();
 }
 
 /// A container as Pod Security wants it, with the environment that Hustings and the worker read.
@@ -127,23 +159,48 @@ pub(crate) async fn start(group: &Group, name: &str, mut template: Value) {
     create::<Pod>(&group.api(), template).await;
 }
 
-/// Creates a Deployment, and waits until all its pods stand and one of them leads.
-pub(crate) async fn deploy(group: &Group, replicas: usize, template: Value) -> Deployment {
-    let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": "worker"}}, "template": template});
-    let deployment = create(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
+/// Creates a Deployment, and waits until all its pods stand.
+pub(crate) async fn deploy(group: &Group, replicas: usize, template: Value) {
+    create_deployment(group, replicas, template).await;
     group.wait_for_candidates(replicas).await;
-    deployment
 }
 
-/// The same as a StatefulSet.
-pub(crate) async fn deploy_stateful(group: &Group, replicas: usize, template: Value) -> StatefulSet {
+/// Creates a Deployment.
+pub(crate) async fn create_deployment(group: &Group, replicas: usize, template: Value) {
+    let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": "worker"}}, "template": template});
+    create::<Deployment>(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
+}
+
+/// Creates a StatefulSet, and waits until all its pods stand.
+pub(crate) async fn deploy_stateful(group: &Group, replicas: usize, template: Value) {
+    create_stateful(group, replicas, template).await;
+    group.wait_for_candidates(replicas).await;
+}
+
+/// Creates a StatefulSet.
+pub(crate) async fn create_stateful(group: &Group, replicas: usize, template: Value) {
     let spec = json!({
         "replicas": replicas, "serviceName": "worker", "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": {"app": "worker"}}, "template": template,
     });
-    let set = create(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
-    group.wait_for_candidates(replicas).await;
-    set
+    create::<StatefulSet>(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
+}
+
+/// Replaces the pods of the Deployment by those of another version, and waits until only these are left.
+pub(crate) async fn update(group: &Group, version: &str) {
+    let patch = json!({"spec": {"template": {"metadata": {"labels": {"version": version}}}}});
+    let deployments = group.api::<Deployment>();
+    deployments.patch("worker", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    within(PATIENCE, async || {
+        let deployment = deployments.get("worker").await.map_err(|error| error.to_string())?;
+        let wanted = deployment.spec.and_then(|spec| spec.replicas);
+        let status = deployment.status.unwrap_or_default();
+        let is_done = status.observed_generation == deployment.metadata.generation
+            && [status.updated_replicas, status.replicas, status.available_replicas].iter().all(|of| *of == wanted);
+        is_done.then_some(()).ok_or_else(|| format!("{status:?}"))
+    })
+    .await
+    .unwrap();
 }
 
 /// Waits until the record of the Lease has changed twice.
@@ -158,6 +215,16 @@ pub(crate) async fn renewed_twice(group: &Group) {
         if seen.len() > 2 { Ok(()) } else { Err(format!("{} versions", seen.len())) }
     });
     renewed.await.unwrap_or_else(|error| panic!("{}: not renewed: {error}", group.name));
+}
+
+/// Waits until so many pods run.
+pub(crate) async fn all_run(group: &Group, replicas: usize) {
+    let all = eventually(async || {
+        let pods = group.pods().await;
+        let running = pods.iter().filter(|pod| runs(pod)).count();
+        if running == replicas { Ok(()) } else { Err(format!("{}: {running} pods run", group.name)) }
+    });
+    all.await.unwrap();
 }
 
 /// Whether all containers of a pod run, by its status.

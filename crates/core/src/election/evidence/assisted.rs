@@ -9,13 +9,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Doubt, is_end_of_term};
 use crate::assist::{AssistOptions, Identification};
 use crate::election::eligibility::Conditions;
 use crate::election::plan::Plan;
 use crate::election::{Election, writes};
-use crate::model::{Annotation, ContainerEnd, Evidence, LeaseRecord, PodRecord};
+use crate::model::{Annotation, ContainerEnd, Evidence, LeaseRecord, PodRecord, WireTime};
+
+/// By how much `startedAt` may be later than `acquireTime`. The container runtime records the start once the process runs,
+/// and on a busy machine the process is faster.
+const START_RECORDED_WITHIN: Duration = Duration::from_secs(3);
 
 /// How many holders are remembered with their Pods.
 const REMEMBERED_HOLDERS: usize = 16;
@@ -57,9 +62,14 @@ impl Election {
         self.members.is_empty() && self.assist_options().is_some()
     }
 
+    /// Whether this controller would observe the end of a holder.
+    pub const fn uses_evidence(&self) -> bool {
+        self.config.evidence.pods
+    }
+
     /// Why the end of no container would prove the holder of an assisted Lease dead.
     pub(in crate::election) fn unprovable(&self) -> Option<Doubt> {
-        if !self.config.evidence.pods {
+        if !self.uses_evidence() {
             return Some(Doubt::NotWatched);
         }
         let is_lasting = |doubt: &Doubt| matches!(doubt, Doubt::PodUnknown | Doubt::Unidentified | Doubt::Ambiguous);
@@ -119,213 +129,19 @@ impl Election {
     }
 }
 
-/// Checks whether an instance of this container that has ended covers the whole term, so that it was the holder.
+/// Checks whether an instance of this container that has ended covers the whole term, so that it was the holder. An
+/// instance that ended before the holder acquired the Lease is a former one: the next one may start in the same second.
 fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result<Evidence, Doubt> {
+    let starts_in_time =
+        |start: WireTime| record.acquire_time.is_some_and(|at| start <= at.after(START_RECORDED_WITHIN));
     let covers = |end: &ContainerEnd| {
-        // A former instance may have ended within the second before the holder acquired the Lease.
         is_end_of_term(record, end)?;
-        let started_before = end.started_at.zip(record.acquire_time).is_some_and(|(start, acquired)| start <= acquired);
-        if started_before { Ok(Evidence::ContainerTerminated) } else { Err(Doubt::StartedAfterTerm) }
+        if end.started_at.is_some_and(starts_in_time) {
+            Ok(Evidence::ContainerTerminated)
+        } else {
+            Err(Doubt::StartedAfterTerm)
+        }
     };
     let none = Err(Doubt::NotTerminated);
     pod.ends(container).map(covers).fold(none, |found, next| if found.is_ok() { found } else { next })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::election::{Action, Config, Event, EvidenceConfig, Observation, Source};
-    use crate::model::{
-        CandidateRecord, ContainerRecord, Ending, LeaseActs, Moment, Now, Request, SessionMark, Set, WireTime,
-    };
-
-    const TERMINATED: Result<Evidence, Doubt> = Ok(Evidence::ContainerTerminated);
-
-    fn at(seconds: i64) -> Now {
-        let micros = seconds * 1_000_000;
-        Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
-    }
-
-    /// The container `app` of Pod `web-0` with this uid. It ended between these seconds.
-    fn pod(uid: &str, ends: &[(i64, i64)]) -> PodRecord {
-        let end = |(from, to): &(i64, i64)| ContainerEnd {
-            started_at: Some(at(*from).wall),
-            finished_at: Some(at(*to).wall),
-            reason: "Error".into(),
-        };
-        let containers = [ContainerRecord::ended("app", ends.iter().map(end))].into();
-        PodRecord { name: "web-0".into(), uid: uid.into(), containers, ..PodRecord::default() }
-    }
-
-    /// A Lease that `holder` acquired at the first of these seconds and renewed at the second one.
-    fn held(holder: &str, acquired: i64, renewed: i64) -> LeaseRecord {
-        let assist = Some(Annotation::Valid(AssistOptions::default()));
-        LeaseRecord {
-            uid: "l".to_owned(),
-            resource_version: u64::try_from(renewed).unwrap(),
-            holder: Some(holder.to_owned()),
-            duration_seconds: 15,
-            acquire_time: Some(at(acquired).wall),
-            renew_time: Some(at(renewed).wall),
-            transitions: 4,
-            enrolled: true,
-            acts: LeaseActs { assist, ..LeaseActs::default() },
-            ..LeaseRecord::default()
-        }
-    }
-
-    fn election(record: LeaseRecord) -> Election {
-        let evidence = EvidenceConfig { pods: true, ..EvidenceConfig::default() };
-        let mut election = Election::new(Config { evidence, ..Config::default() }, "n", "l");
-        observe(&mut election, record);
-        election
-    }
-
-    fn observe(election: &mut Election, record: LeaseRecord) {
-        let seconds = i64::try_from(record.resource_version).unwrap();
-        election.observe(at(seconds), Observation::Lease { record, source: Source::Watch });
-    }
-
-    fn show(election: &mut Election, seconds: i64, pod: PodRecord) {
-        election.observe(at(seconds), Observation::Pod { record: pod.into() });
-    }
-
-    /// What the election decides at this second: the write of the Lease and its event.
-    fn write(election: &mut Election, seconds: i64) -> Option<(crate::model::LeaseWrite, Event)> {
-        election.decide(at(seconds)).actions.into_iter().find_map(|action| match action {
-            Action::Send { request: Request::WriteLease { write, .. }, event } => Some((*write, event?)),
-            _ => None,
-        })
-    }
-
-    #[test]
-    fn a_dead_holder_is_released_as_client_go_does_it_and_the_history_says_why() {
-        let mut election = election(held("web-0_1", 10, 12));
-        assert_eq!(election.assisted_pod(), Some(("n", "web-0".to_owned())));
-        show(&mut election, 12, pod("u", &[]));
-        assert_eq!((write(&mut election, 12), election.doubt()), (None, Some(Doubt::NotTerminated)));
-        show(&mut election, 13, pod("u", &[(5, 12)]));
-        let (write, event) = write(&mut election, 13).unwrap();
-        assert_eq!(
-            (&write.holder, &write.duration_seconds, &write.transitions),
-            (&Set::Remove, &Set::To(1), &Set::Keep)
-        );
-        assert_eq!((&write.acquire_time, &write.renew_time), (&Set::To(at(13).wall), &Set::To(at(13).wall)));
-        let released = write.applied_to(election.lease().unwrap().record(), 14);
-        assert!(released.has_release_form());
-        assert_eq!(released.history.newest(4).unwrap().ending, Ending::ProvenDead(Evidence::ContainerTerminated));
-        assert_eq!(event.to_string(), "The Lease of web-0_1 was released: the container of the holder terminated.");
-        observe(&mut election, released);
-        assert_eq!(election.decide(at(14)).actions, [], "it is written once");
-    }
-
-    #[test]
-    fn an_ended_instance_counts_if_it_covers_the_term() {
-        for (ends, expected) in [
-            (&[(5, 12)][..], TERMINATED),
-            (&[(10, 11)], TERMINATED),
-            (&[(20, 21), (5, 12)], TERMINATED),
-            (&[(5, 12), (20, 21)], TERMINATED),
-            (&[(5, 10)], Err(Doubt::RenewedAfterEnd)),
-            (&[(11, 12)], Err(Doubt::StartedAfterTerm)),
-            (&[(1, 4), (11, 13)], Err(Doubt::StartedAfterTerm)),
-            (&[], Err(Doubt::NotTerminated)),
-        ] {
-            let mut election = election(held("web-0_1", 10, 12));
-            show(&mut election, 13, pod("u", ends));
-            let found = election.evidence().map(|(evidence, _)| evidence).ok_or_else(|| election.doubt().unwrap());
-            assert_eq!(found, expected, "{ends:?}");
-        }
-    }
-
-    /// The kubelet cuts the times of an end to seconds, and the next instance may acquire a free Lease within that second.
-    #[test]
-    fn an_instance_that_ended_in_the_second_of_the_acquisition_was_not_the_holder() {
-        let acquired = at(10).wall.after(Duration::from_millis(900));
-        let record = LeaseRecord { acquire_time: Some(acquired), ..held("web-0_2", 10, 10) };
-        let mut election = election(LeaseRecord { renew_time: Some(acquired), ..record });
-        show(&mut election, 11, pod("u", &[(5, 10)]));
-        assert_eq!((election.evidence(), election.doubt()), (None, Some(Doubt::EndedBeforeTerm)));
-    }
-
-    #[test]
-    fn what_the_kubelet_has_not_observed_proves_nothing() {
-        for change in [
-            |pod: &mut PodRecord| pod.containers[0].ends[0].started_at = None,
-            |pod: &mut PodRecord| pod.containers[0].ends[0].finished_at = None,
-            |pod: &mut PodRecord| pod.containers[0].ends[0].reason = "ContainerStatusUnknown".into(),
-            |pod: &mut PodRecord| pod.host_pid = true,
-            |pod: &mut PodRecord| pod.share_process_namespace = true,
-            |pod: &mut PodRecord| pod.host_network = true,
-            |pod: &mut PodRecord| pod.name = "web-1".into(),
-            |pod: &mut PodRecord| pod.containers = [pod.containers[0].clone(), ContainerRecord::ended("b", [])].into(),
-        ] {
-            let mut election = election(held("web-0_1", 10, 12));
-            let mut dead = pod("u", &[(5, 12)]);
-            change(&mut dead);
-            show(&mut election, 13, dead);
-            assert_eq!((election.evidence(), write(&mut election, 13)), (None, None));
-        }
-    }
-
-    /// The old process may live on, on a node that is cut off.
-    #[test]
-    fn a_later_pod_of_the_same_name_proves_nothing_about_the_holder_even_when_it_leads_again() {
-        let mut election = election(held("web-0_1", 10, 12));
-        show(&mut election, 12, pod("old", &[]));
-        show(&mut election, 13, pod("new", &[(5, 12)]));
-        assert_eq!((election.evidence(), election.doubt()), (None, Some(Doubt::NotTerminated)));
-        observe(&mut election, held("web-1_1", 20, 21));
-        observe(&mut election, held("web-0_1", 30, 31));
-        show(&mut election, 32, pod("new", &[(5, 31)]));
-        assert_eq!(election.evidence(), None, "it has acquired the Lease again");
-        // A process of the new Pod.
-        observe(&mut election, held("web-0_2", 40, 41));
-        show(&mut election, 42, pod("new", &[(35, 41)]));
-        assert!(election.evidence().is_some());
-    }
-
-    #[test]
-    fn the_last_state_of_a_deleted_pod_counts_although_another_one_has_its_name() {
-        let mut election = election(held("web-0_1", 10, 12));
-        show(&mut election, 12, pod("old", &[]));
-        show(&mut election, 15, pod("old", &[(5, 14)]));
-        show(&mut election, 15, pod("new", &[]));
-        assert!(election.evidence().is_some());
-        observe(&mut election, held("web-0_1", 10, 14));
-        assert!(election.evidence().is_some(), "the watch of Leases was behind");
-    }
-
-    #[test]
-    fn a_lease_is_assisted_only_with_a_valid_annotation_and_the_label_and_without_candidates_or_a_pause() {
-        for change in [
-            |record: &mut LeaseRecord| record.acts.assist = None,
-            |record: &mut LeaseRecord| record.acts.assist = Some(Annotation::Malformed("on".to_owned())),
-            |record: &mut LeaseRecord| record.enrolled = false,
-            |record: &mut LeaseRecord| record.hold = Some("works".to_owned()),
-        ] {
-            let mut record = held("web-0_1", 10, 12);
-            change(&mut record);
-            let mut election = election(record);
-            show(&mut election, 13, pod("u", &[(5, 12)]));
-            assert_eq!(write(&mut election, 13), None);
-        }
-        let mut election = election(held("web-0_1", 10, 12));
-        let candidate =
-            CandidateRecord { name: "c".to_owned(), lease_name: "l".to_owned(), ..CandidateRecord::default() };
-        election.observe(at(12), Observation::Candidate { record: candidate, source: Source::Watch });
-        show(&mut election, 13, pod("u", &[(5, 12)]));
-        assert_eq!(election.assisted_pod(), None);
-        assert_eq!(write(&mut election, 13), None);
-    }
-
-    #[test]
-    fn a_release_removes_the_session_that_an_earlier_holder_left() {
-        let session = SessionMark::read(Some("u.c.n.1/1/15"));
-        let mut election = election(LeaseRecord { session, ..held("web-0_1", 10, 12) });
-        show(&mut election, 13, pod("u", &[(5, 12)]));
-        assert_eq!(write(&mut election, 13).unwrap().0.session, Set::Remove);
-    }
 }

@@ -5,6 +5,7 @@
 //! - `library`: while its elector does;
 //! - `sidecar`: while the sidecar at 127.0.0.1:4040 answers so;
 //! - `relay`: between `leading` and `stopped` on its standard input, as `hustings campaign -o json` prints them;
+//! - `beside PROGRAM ARGUMENTS`: while this program on client-go does, by its log. It runs the program, and ends with it;
 //! - `pause`: never. It waits for SIGTERM, as the first container of each pod does.
 //!
 //! The other arguments order a worker in the same container to do harm: `order NAME [VALUE]`. `check` exits with 1 after the order
@@ -26,6 +27,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ["library"] => ways::library(),
         ["sidecar"] => ways::sidecar(),
         ["relay"] => ways::relay(),
+        ["beside", program, arguments @ ..] => ways::beside(program, arguments),
         ["pause"] => ways::pause(),
         ["order", name] => harm::order(name, "").map(|()| ExitCode::SUCCESS),
         ["order", name, value] => harm::order(name, value).map(|()| ExitCode::SUCCESS),

@@ -4,7 +4,7 @@ use std::{
     env,
     io::{self, BufRead, Read, Write},
     net::TcpStream,
-    process::ExitCode,
+    process::{ExitCode, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,8 +16,13 @@ use std::{
 use anyhow::{Context, Result};
 use hustings_client::{Durations, Elector, lease_client};
 use kube::Config;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Command,
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -85,13 +90,7 @@ pub(crate) fn sidecar() -> Result<ExitCode> {
 
 /// Leads between two lines of its standard input.
 pub(crate) fn relay() -> Result<ExitCode> {
-    let reporter = Reporter::from_env()?;
-    let leading = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&leading);
-    thread::spawn(move || {
-        let mut leads = false;
-        while report_if(&reporter, &mut leads, || Ok(told.load(Ordering::Acquire))).is_ok() {}
-    });
+    let leading = report_while(Reporter::from_env()?);
     for line in io::stdin().lock().lines() {
         let line = line?;
         println!("{line}");
@@ -105,11 +104,52 @@ pub(crate) fn relay() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Leads from the line with which client-go logs that it has acquired the Lease. Its work ends with the signal to stop.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn beside(program: &str, arguments: &[&str]) -> Result<ExitCode> {
+    let leading = report_while(Reporter::from_env()?);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut child = Command::new(program).args(arguments).stderr(Stdio::piped()).spawn().context("cannot start it")?;
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?)).context("it has no number")?;
+    let mut log = BufReader::new(child.stderr.take().context("it has no log")?).lines();
+    loop {
+        tokio::select! {
+            line = log.next_line() => {
+                let Some(line) = line? else { break };
+                eprintln!("{line}");
+                if line.contains("uccessfully acquired lease") {
+                    leading.store(true, Ordering::Release);
+                } else if line.contains("ailed to renew lease") {
+                    leading.store(false, Ordering::Release);
+                }
+            }
+            _ = terminate.recv() => {
+                leading.store(false, Ordering::Release);
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+    }
+    leading.store(false, Ordering::Release);
+    let code = child.wait().await?.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
 /// Never leads, and ends with SIGTERM.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn pause() -> Result<ExitCode> {
     signal(SignalKind::terminate())?.recv().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reports on a thread of its own while the returned value is set.
+fn report_while(reporter: Reporter) -> Arc<AtomicBool> {
+    let leading = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&leading);
+    thread::spawn(move || {
+        let mut leads = false;
+        while report_if(&reporter, &mut leads, || Ok(told.load(Ordering::Acquire))).is_ok() {}
+    });
+    leading
 }
 
 /// Reports once if it leads now, and waits for a period.
