@@ -238,8 +238,9 @@ const fn request_of(write: &LeaseWrite) -> metrics::RequestKind {
         Purpose::Hold => metrics::RequestKind::Hold,
         Purpose::Enrol => metrics::RequestKind::Enrol,
         Purpose::Act => metrics::RequestKind::Act,
+        Purpose::Release => metrics::RequestKind::Release,
         // Among these writes of a Lease, a controller sends only grants.
-        Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver | Purpose::Release => {
+        Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver => {
             metrics::RequestKind::Grant
         }
     }
