@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Doubt, is_last_sign_of_life, observed_end};
-use crate::assist::{AssistOptions, Identification};
+use crate::assist::{AssistOptions, Identification, Unidentified};
 use crate::election::eligibility::Conditions;
 use crate::election::plan::Plan;
 use crate::election::{Election, writes};
@@ -46,8 +46,8 @@ impl HolderHomes {
         }
     }
 
-    fn pod_of(&self, holder: &str) -> Option<&PodRecord> {
-        self.pods_of.iter().find(|(known, _)| known == holder).map(|(_, pod)| &**pod)
+    fn pod_of(&self, holder: &str) -> Option<&Arc<PodRecord>> {
+        self.pods_of.iter().find(|(known, _)| known == holder).map(|(_, pod)| pod)
     }
 }
 
@@ -69,6 +69,12 @@ impl Election {
         Some((options.namespace_of_pods(&self.namespace), options.pod_name(holder)))
     }
 
+    /// The namespace of the Pods in which the holders of this Lease run.
+    pub fn namespace_of_pods(&self) -> &str {
+        let options = self.assist_options().filter(|_| self.is_assisted());
+        options.map_or(&self.namespace, |options| options.namespace_of_pods(&self.namespace))
+    }
+
     fn assist_options(&self) -> Option<&AssistOptions> {
         self.lease.view.record()?.acts.assist.as_ref().and_then(Annotation::valid)
     }
@@ -85,6 +91,15 @@ impl Election {
         if let Some((name, holder)) = name.zip(self.lease.view.record().and_then(|record| record.holder.as_deref())) {
             self.holder_homes.settle(holder, &name);
         }
+    }
+
+    /// The Pod of this holder of an assisted Lease, if its name is certain to mean this Pod.
+    pub(super) fn identified_pod(&self, holder: &str) -> Option<&Arc<PodRecord>> {
+        let options = self.assist_options().filter(|_| self.is_assisted())?;
+        let pod = self.holder_homes.pod_of(holder)?;
+        // Which of its containers holds the Lease does not matter.
+        let is_of_host = Identification::Unidentified(Unidentified::HostNetwork(pod.name.to_string()));
+        (options.identify(holder, Some(pod)) != is_of_host).then_some(pod)
     }
 
     /// What the Pod of the holder proves.
@@ -129,7 +144,7 @@ fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::election::{Action, Config, Event, EvidenceConfig, Observation, Source};
+    use crate::election::{Action, Config, Event, EvidenceConfig, LeaseVerdict, Observation, Source};
     use crate::model::{
         CandidateRecord, ContainerRecord, Ending, LeaseActs, Moment, Now, Request, SessionMark, Set, WireTime,
     };
@@ -302,6 +317,28 @@ mod tests {
         show(&mut election, 13, pod("u", &[(5, 12)]));
         assert_eq!(election.assisted_pod(), None);
         assert_eq!(write(&mut election, 13), None);
+    }
+
+    #[test]
+    fn the_pod_of_an_assisted_holder_is_known_without_evidence_and_whichever_container_it_runs_in() {
+        let mut election = Election::new(Config::default(), "n", "l");
+        observe(&mut election, held("web-0_1", 10, 12));
+        let verdict = LeaseVerdict::Foreign { holder: "web-0_1".into() };
+        assert_eq!(election.holder_pod(&verdict), None);
+        let two = [ContainerRecord::ended("a", []), ContainerRecord::ended("b", [])].into();
+        show(&mut election, 12, PodRecord { containers: two, ..pod("old", &[]) });
+        show(&mut election, 13, pod("new", &[]));
+        let uid = |election: &Election| election.holder_pod(&verdict).map(|pod| pod.uid);
+        assert_eq!(uid(&election).as_deref(), Some("old"), "a later Pod of its name is another one");
+        let on_host = PodRecord { host_network: true, ..pod("old", &[]) };
+        show(&mut election, 14, on_host);
+        assert_eq!(uid(&election), None, "its host name is that of the node");
+
+        assert_eq!(election.namespace_of_pods(), "n");
+        let mut elsewhere = held("", 10, 15);
+        elsewhere.acts.assist = Some(Annotation::Valid(AssistOptions::read("pod-namespace=m").unwrap()));
+        observe(&mut election, LeaseRecord { holder: None, ..elsewhere });
+        assert_eq!((election.namespace_of_pods(), election.assisted_pod()), ("m", None));
     }
 
     #[test]
