@@ -190,7 +190,8 @@ impl Executor {
         (sent, self.store.send(key.namespace(), request).await)
     }
 
-    fn record(&self, key: &LeaseKey, kind: metrics::RequestKind, object: &str, failure: Option<&Failure>) {
+    /// Counts and logs the outcome of a request.
+    pub(super) fn record(&self, key: &LeaseKey, kind: metrics::RequestKind, object: &str, failure: Option<&Failure>) {
         let Some(failure) = failure else {
             self.metrics.requests.get_or_create(&kind.label()).inc();
             return;

@@ -112,6 +112,8 @@ label_values! {
     Act = "act",
     /// Releases an assisted Lease.
     Release = "release",
+    /// Reads the Pods with the label of a Lease, or writes that label.
+    Label = "label",
     /// Creates a Lease.
     Create = "create",
     /// Reads a Lease.
