@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use tokio::runtime::Runtime;
 
-use super::{campaign, disturbances, ends, kinds, scales, tokens};
+use super::{campaign, disturbances, ends, kinds, scales, services, tokens};
 
 /// Every test here, the longest first.
 pub(crate) fn all() -> Vec<Trial> {
@@ -20,6 +20,7 @@ pub(crate) fn all() -> Vec<Trial> {
         disturbances::drain_moves_the_lease_and_respects_the_budget,
         disturbances::drain_ends_and_each_leader_hands_over,
         disturbances::restarted_kubelet_and_containerd_cost_no_holder_its_lease,
+        services::service_leads_to_the_leader_after_a_hand_over_a_crash_and_a_restart_of_the_controllers,
         scales::controllers_scaled_to_zero_cost_no_holder_its_lease_and_elect_again_when_scaled_up,
         scales::workload_scaled_to_zero_releases_its_lease_and_leads_at_once_when_scaled_up,
         scales::workload_killed_by_scaling_to_zero_leaves_no_candidates_and_leads_again,
@@ -37,7 +38,12 @@ pub(crate) fn all() -> Vec<Trial> {
         kinds::static_pod_takes_its_lease_back_after_a_kill,
         kinds::pod_stands_under_its_own_identity,
     ];
-    let long = trials![campaign::kills, campaign::latencies, tokens::rotated_tokens_cost_no_holder_its_lease,];
+    let long = trials![
+        campaign::kills,
+        campaign::latencies,
+        services::latencies,
+        tokens::rotated_tokens_cost_no_holder_its_lease,
+    ];
     all.extend(long.into_iter().map(|trial| trial.with_ignored_flag(true)));
     all
 }

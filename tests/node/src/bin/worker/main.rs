@@ -12,6 +12,7 @@
 
 mod harm;
 mod report;
+mod service;
 mod ways;
 
 use std::{env, process::ExitCode};
