@@ -22,6 +22,7 @@ mod evidence;
 mod execute;
 mod failure;
 mod key;
+mod leader_labels;
 mod leading;
 mod measurements;
 mod namespaces;
@@ -62,6 +63,7 @@ use self::events::EventPublisher;
 use self::evidence::ReadNode;
 pub(crate) use self::evidence::ReadPod;
 use self::execute::Executor;
+use self::leader_labels::{LabelRequests, LeaderLabels};
 use self::leading::{Electing, OwnCampaign};
 use self::namespaces::Namespaces;
 pub(crate) use self::native::{LEASE as NATIVE_ELECTOR, NAMESPACE as SYSTEM_NAMESPACE};
@@ -185,7 +187,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
             tasks.spawn(native.run(client.clone()));
         }
     }
-    if config.election.evidence.pods {
+    if config.election.evidence.pods || config.leader_labels {
         for scope in &scopes {
             let pods = Watch::<ReadPod>::new(scope.clone(), &watching, None, StdRng::from_rng(&mut rng))
                 .with_labels(config.evidence_pod_selector.clone());
@@ -197,8 +199,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         tasks.spawn(nodes.run(client.clone()));
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
-    let permissions =
-        permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native, config.election.evidence);
+    let permissions = permissions::Requirements::new(config, &scopes, own_lease.as_ref());
     let native = (config.native != NativeMode::Off).then(|| {
         let group = own_lease.as_ref().map_or_else(|| identity.clone(), ToString::to_string);
         let controller = stand_in::Controller { group: group.into(), identity: identity.as_str().into() };
@@ -222,11 +223,15 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     tasks.spawn(publishing);
     // The write gate reserves the same request timeout from the validity of the controllers' own Lease.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
-    let mut store = Kubernetes::new(writes, Arc::clone(&clock), timing.request_timeout());
+    let mut store = Kubernetes::new(writes.clone(), Arc::clone(&clock), timing.request_timeout());
     if let Some(served) = native_version {
         store = store.native_version(served);
     }
     let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let labels = config.leader_labels.then(|| {
+        let (reads, timeout, executor) = (client.clone(), timing.request_timeout(), executor.clone());
+        LeaderLabels::new(LabelRequests { reads, writes, timeout, executor }, &config.assist)
+    });
     tasks.spawn(permissions::watch(client, permissions, namespaces, executor.forbidden(), permitted));
     if !config.assist.is_empty() {
         let list = AssistList::new(&config.assist, own_lease.as_ref(), stores.clone(), executor.clone());
@@ -241,6 +246,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         native,
         stores,
         executor,
+        labels,
         reporting,
         health,
     };

@@ -79,6 +79,10 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "NAMESPACE/NAME[,container=C][,pod-namespace=N][,pod-prefix=P]",
         value_parser = value(AssistedFlags::read))]
     pub assist: Vec<AssistedFlags>,
+    /// Keep the label of the annotation hustings.io/leader-label on the Pod of each Lease's holder, and on no other; needs
+    /// permission to get, list, watch and patch Pods
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
+    pub leader_labels: bool,
     /// How long a Lease without a holder waits for more candidates after the first one has appeared; 0s does not wait
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(|text| at_most(text, LONGEST_SETTLING)))]
     pub settling: Duration,
@@ -139,6 +143,7 @@ impl ControllerFlags {
             own_lease: self.leader_elect.then_some(own_lease),
             native,
             evidence_pod_selector: self.evidence_pod_selector,
+            leader_labels: self.leader_labels,
             assist,
             election: election::Config {
                 settling: self.settling,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use hustings_client::FailOpen;
 use hustings_client::api::names::is_static_pod_uid;
+use hustings_client::api::read_pod_label;
+use hustings_core::model::PodLabel;
 
 use super::Mistakes;
 use crate::base::duration;
@@ -13,7 +15,7 @@ use crate::base::environment::variable;
 use crate::base::parsers::{at_most, value};
 use crate::serve::http::ListenAddress;
 use crate::stand::candidacy::Candidacy;
-use crate::stand::sidecar::{Config, OwnPod, PodLabel, StandsWhen};
+use crate::stand::sidecar::{Config, OwnPod, StandsWhen};
 
 /// The longest `--handover-delay`. Together with the other steps at the end of a term, it is shorter than the stop
 /// grace.
@@ -46,7 +48,7 @@ pub struct SidecarFlags {
     #[arg(long, value_name = "ADDRESS", default_value = ":4041", value_parser = value(ListenAddress::read))]
     pub admin_address: ListenAddress,
     /// A label to keep on this pod (POD_NAME, POD_NAMESPACE) while this replica leads, such as hustings.io/leader=true
-    #[arg(long, value_name = "KEY=VALUE", value_parser = value(PodLabel::read))]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = value(read_pod_label))]
     pub pod_label: Option<PodLabel>,
     /// How long to keep the Lease after reporting the end of a term, so that the program can stop before another
     /// replica leads

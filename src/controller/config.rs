@@ -34,6 +34,8 @@ pub struct Config {
     pub native: NativeMode,
     /// The label selector of the Pods to watch for evidence; `None` for all.
     pub evidence_pod_selector: Option<String>,
+    /// Whether the leading controller keeps the labels of `hustings.io/leader-label` on the Pods of holders.
+    pub leader_labels: bool,
     /// The Leases that the leading controller keeps assisted, sorted.
     pub assist: Vec<AssistedLease>,
     /// The configuration of each election.
@@ -114,6 +116,8 @@ mod tests {
         let election::Config { settling, validity, evidence, .. } = config.election;
         assert_eq!((settling, validity), (Duration::from_secs(3), Duration::from_mins(7)));
         assert!(evidence.pods && evidence.nodes);
+        let [off, on] = ["", "--leader-labels"].map(|flags| controller(flags).unwrap().leader_labels);
+        assert!(!off && on);
         let evidence = controller("--evidence-pods").unwrap().election.evidence;
         assert!(evidence.pods && !evidence.nodes, "a controller may read no Node");
     }

@@ -9,6 +9,7 @@
 //!   statuses. The loop therefore never waits for the API server, and no Lease waits for another.
 
 mod homes;
+mod labels;
 mod pods;
 mod scopes;
 mod showing;
@@ -27,10 +28,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::homes::Homes;
 use self::pods::Pods;
 use self::scopes::Scopes;
 use super::execute::Executor;
 use super::key::{LeaseKey, MemberKey};
+use super::leader_labels::LeaderLabels;
 use super::leading::Electing;
 use super::queue::Queue;
 use super::reporting::{ElectionsByKey, PagePublisher, Reporting};
@@ -63,6 +66,8 @@ pub(super) struct DispatcherParts {
     pub(super) stores: Stores,
     /// Carries out decisions.
     pub(super) executor: Executor,
+    /// Keeps the labels that lead to the leaders; `None` if that is off.
+    pub(super) labels: Option<LeaderLabels>,
     /// Publishes and counts what the elections find.
     pub(super) reporting: Reporting,
     /// Receives the heartbeats.
@@ -77,8 +82,9 @@ pub(super) struct Dispatcher {
     stands_for: HashMap<MemberKey, LeaseKey>,
     /// The candidates whose `leaseName` is invalid, with that name and their UIDs.
     misnamed: HashMap<MemberKey, (LeaseKey, String)>,
-    /// The Pods that may prove holders dead; `None` without evidence.
+    /// The Pods in which holders run; `None` if no Pods are watched.
     pods: Option<Pods>,
+    labels: Option<LeaderLabels>,
     scopes: Scopes,
     queue: Queue<LeaseKey>,
     in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
@@ -97,8 +103,9 @@ impl DispatcherParts {
 
 impl Dispatcher {
     /// Creates a dispatcher that has not observed anything in `scopes`.
-    pub(super) fn new(parts: DispatcherParts, scopes: &[Scope]) -> Self {
-        let pods = parts.config.evidence.pods.then(|| Pods::new(scopes));
+    pub(super) fn new(mut parts: DispatcherParts, scopes: &[Scope]) -> Self {
+        let labels = parts.labels.take();
+        let pods = (parts.config.evidence.pods || labels.is_some()).then(|| Pods::new(scopes));
         let scopes = Scopes::new(scopes, parts.native.is_some());
         Self {
             statuses: Statuses::new(parts.executor.clone()),
@@ -107,6 +114,7 @@ impl Dispatcher {
             stands_for: HashMap::new(),
             misnamed: HashMap::new(),
             pods,
+            labels,
             scopes,
             queue: Queue::new(),
             in_flight: JoinSet::new(),
@@ -127,11 +135,12 @@ impl Dispatcher {
             // Lease pauses after each decision, and the requests in flight limit the number of outcomes.
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return self.finish_labels().await,
                 _ = tick.tick() => {
                     self.measure();
                     self.publish_controller();
                     self.forget_refused();
+                    self.labels.iter_mut().for_each(LeaderLabels::start_due);
                 }
                 Some(()) = OptionFuture::from(self.parts.reporting.page.as_ref().map(PagePublisher::due)) => {
                     self.publish();
@@ -140,6 +149,7 @@ impl Dispatcher {
                 Some(Ok(())) = OptionFuture::from(native.as_mut().map(watch::Receiver::changed)) => self.schedule_all(),
                 Some(finished) = self.in_flight.join_next_with_id() => self.finish_decision(finished),
                 Some((key, outcome)) = self.statuses.outcome() => self.finish_status(&key, outcome),
+                change = labels::change(self.labels.as_mut()) => self.report_label(&change),
                 key = self.queue.take() => self.decide(key),
                 Some(event) = events.recv() => self.handle(event),
             }
@@ -157,6 +167,7 @@ impl Dispatcher {
             self.schedule_all();
         } else {
             self.parts.reporting.stand_by();
+            self.labels.iter_mut().for_each(LeaderLabels::clear);
         }
         self.note_all();
     }
@@ -267,6 +278,7 @@ impl Dispatcher {
             let mut decision = election.decide(now);
             self.parts.reporting.measurements.metrics.decision.observe(started.elapsed().as_secs_f64());
             self.parts.reporting.decided(&key, now, election, &mut decision);
+            self.follow_label(&key, &decision.lease);
             (decision.actions, decision.deadline)
         } else if is_unknown(election) && !self.scopes.is_refused(key.namespace()) {
             // Without this read, a standby would keep every Lease that was ever deleted.
@@ -348,6 +360,7 @@ impl Dispatcher {
         if let Some(pods) = &mut self.pods {
             pods.assisted.leave(key);
         }
+        self.forget_label(key);
         self.elections.remove(key);
         self.queue.forget(key);
         self.parts.reporting.forget(key);

@@ -52,6 +52,8 @@ pub(super) struct Display {
     first_end: Option<WireTime>,
     /// The candidate that would get the Lease if its holder died; without a holder, the one that gets it next.
     successor: Option<String>,
+    /// What keeps the label of the Lease from the Pod of its holder.
+    label_problem: Option<String>,
 }
 
 impl Display {
@@ -70,7 +72,14 @@ impl Display {
             was_changing: false,
             first_end: None,
             successor: None,
+            label_problem: None,
         }
+    }
+
+    /// Takes what keeps the label of the Lease from the Pod of its holder.
+    pub(super) fn label(&mut self, problem: Option<&str>) {
+        self.label_problem = problem.map(str::to_owned);
+        self.is_stale = true;
     }
 
     /// Takes the report of an observation.
@@ -205,6 +214,7 @@ impl Display {
             is_silent: election.lease().is_some_and(|observed| is_silent(observed, now.moment)),
             changed_at: self.changed.map(|(_, wall)| wall),
             gap_since: self.timeline.gap_since(),
+            label_problem: self.label_problem.as_deref(),
         };
         let problems = facts.problems();
         let holds = !matches!(

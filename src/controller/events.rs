@@ -114,6 +114,20 @@ impl EventPublisher {
         );
     }
 
+    /// Publishes what keeps the label of a Lease from the Pod of its holder.
+    pub(super) fn label_problem(&self, key: &LeaseKey, lease_uid: &str, problem: &str) {
+        let mut regarding = lease(key, lease_uid);
+        regarding.field_path = Some(format!("metadata.annotations['{}']", names::LEADER_LABEL));
+        let event = Published {
+            type_: EventType::Warning,
+            reason: "LeaderLabelNotKept".to_owned(),
+            note: Some(format!("{problem}.")),
+            action: "Label".to_owned(),
+            secondary: None,
+        };
+        self.enqueue(key, event, regarding);
+    }
+
     /// Publishes an event of an election about its Lease or about one of its candidates.
     pub(super) fn publish(&self, key: &LeaseKey, lease_uid: &str, event: &Event) {
         let (mut regarding, secondary) = match event {

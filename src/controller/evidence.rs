@@ -4,8 +4,9 @@
 //! few fields that matter.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use hustings_core::model::{ContainerEnd, ContainerKind, ContainerRecord, NodeRecord, PodRecord, WireTime};
+use hustings_core::model::{ContainerEnd, ContainerKind, ContainerRecord, NodeRecord, PodLabel, PodRecord, WireTime};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
@@ -21,6 +22,7 @@ pub(crate) struct ReadPod {
     metadata: ObjectMeta,
     /// The fields that may prove a holder dead.
     pub(crate) record: PodRecord,
+    pub(super) labels: Vec<PodLabel>,
 }
 
 /// A Node as the watch reads it.
@@ -48,6 +50,7 @@ struct MetadataFields {
     uid: Box<str>,
     resource_version: Option<String>,
     annotations: Option<AnnotationFields>,
+    labels: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
@@ -123,7 +126,8 @@ impl<'de> Deserialize<'de> for ReadPod {
             node: spec.node_name.map(Into::into),
         };
         let (namespace, name, resource_version) = (metadata.namespace, metadata.name, metadata.resource_version);
-        Ok(Self { metadata: ObjectMeta { namespace, name, resource_version, ..ObjectMeta::default() }, record })
+        let labels = metadata.labels.into_iter().flatten().map(|(key, value)| PodLabel { key, value }).collect();
+        Ok(Self { metadata: ObjectMeta { namespace, name, resource_version, ..ObjectMeta::default() }, record, labels })
     }
 }
 

@@ -190,7 +190,8 @@ impl Executor {
         (sent, self.store.send(key.namespace(), request).await)
     }
 
-    fn record(&self, key: &LeaseKey, kind: metrics::RequestKind, object: &str, failure: Option<&Failure>) {
+    /// Counts and logs the outcome of a request.
+    pub(super) fn record(&self, key: &LeaseKey, kind: metrics::RequestKind, object: &str, failure: Option<&Failure>) {
         let Some(failure) = failure else {
             self.metrics.requests.get_or_create(&kind.label()).inc();
             return;
@@ -238,8 +239,9 @@ const fn request_of(write: &LeaseWrite) -> metrics::RequestKind {
         Purpose::Hold => metrics::RequestKind::Hold,
         Purpose::Enrol => metrics::RequestKind::Enrol,
         Purpose::Act => metrics::RequestKind::Act,
+        Purpose::Release => metrics::RequestKind::Release,
         // Among these writes of a Lease, a controller sends only grants.
-        Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver | Purpose::Release => {
+        Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver => {
             metrics::RequestKind::Grant
         }
     }

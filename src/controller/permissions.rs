@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_core::election::EvidenceConfig;
 use kube::Client;
 use tokio::sync::Notify;
 
@@ -50,6 +49,9 @@ const STANDS_IN: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["ge
 /// The rule to watch the Pods of holders. Without it, the controller waits until the Lease expires.
 const EVIDENCE_PODS: RoleRule = RoleRule::new("", "pods", &["get", "list", "watch"]);
 
+/// The rule to keep labels on the Pods of holders. Without it, no Service finds a leader.
+const LEADER_LABELS: RoleRule = RoleRule::new("", "pods", &["get", "list", "watch", "patch"]);
+
 /// The rule to watch the Nodes of holders.
 const EVIDENCE_NODES: RoleRule = RoleRule::new("", "nodes", &["get", "list", "watch"]);
 
@@ -73,6 +75,8 @@ pub(crate) enum PermissionPurpose {
     Native,
     /// Evidence of the death of a silent holder.
     Evidence,
+    /// Labels of the Pods of holders.
+    LeaderLabels,
 }
 
 impl Requirements {
@@ -80,20 +84,17 @@ impl Requirements {
     pub(crate) fn of(config: &Config, own: &str) -> Self {
         let own_lease = config.own_lease.as_ref();
         let own_lease = own_lease.map(|lease| LeaseKey::new(lease.namespace.as_deref().unwrap_or(own), &lease.name));
-        Self::new(&Scope::all_of(&config.watch_namespaces), own_lease.as_ref(), config.native, config.election.evidence)
+        Self::new(config, &Scope::all_of(&config.watch_namespaces), own_lease.as_ref())
     }
 
-    /// The permissions for elections in `scopes` and for the controllers' own Lease, and those for native candidates
-    /// and evidence if these are on.
-    pub(super) fn new(
-        scopes: &[Scope],
-        own_lease: Option<&LeaseKey>,
-        native: NativeMode,
-        evidence: EvidenceConfig,
-    ) -> Self {
+    /// The permissions for elections in `scopes` and for the controllers' own Lease, and those for native candidates,
+    /// evidence and labels if these are on.
+    pub(super) fn new(config: &Config, scopes: &[Scope], own_lease: Option<&LeaseKey>) -> Self {
+        let (native, evidence) = (config.native, config.election.evidence);
         let optional = [
             (&NATIVE, PermissionPurpose::Native, native != NativeMode::Off),
             (&EVIDENCE_PODS, PermissionPurpose::Evidence, evidence.pods),
+            (&LEADER_LABELS, PermissionPurpose::LeaderLabels, config.leader_labels),
         ];
         let optional = optional.into_iter().filter(|(_, _, is_needed)| *is_needed);
         let optional = optional.map(|(rule, purpose, _)| (rule, purpose));

@@ -93,6 +93,19 @@ impl Reporting {
         }
     }
 
+    /// Reports what keeps the label of a Lease from the Pod of its holder, or that nothing does any more.
+    pub(super) fn label(&mut self, key: &LeaseKey, uid: &str, problem: Option<&str>) {
+        if let Some(problem) = problem {
+            tracing::warn!(lease = %key, problem, "the label of the Lease is not kept");
+            self.publisher.label_problem(key, uid, problem);
+        } else {
+            tracing::info!(lease = %key, "nothing keeps the label of the Lease from its place any more");
+        }
+        if let Some(page) = &mut self.page {
+            page.label(key, problem);
+        }
+    }
+
     /// Updates the metrics and the warnings that cover all Leases.
     pub(super) fn measure(&mut self, now: Moment, elections: &ElectionsByKey, leads: bool) {
         self.measurements.measure(now, elections, leads);
@@ -115,6 +128,7 @@ impl Reporting {
     /// This controller no longer elects. Another one counts from now on.
     pub(super) fn stand_by(&mut self) {
         self.measurements.clear();
+        self.page.iter_mut().for_each(PagePublisher::stand_by);
     }
 
     /// This controller no longer elects for this Lease.

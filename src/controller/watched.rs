@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, names};
 use hustings_client::store::discover_native;
-use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, NodeRecord, PodRecord};
+use hustings_core::model::{
+    CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, NodeRecord, PodLabel, PodRecord,
+};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
@@ -38,9 +40,9 @@ pub(super) enum WatchEvent {
     /// A candidate was deleted.
     CandidateRemoved(MemberKey),
     /// A version of a Pod in this namespace.
-    Pod(Arc<str>, PodRecord),
+    Pod(Arc<str>, WatchedPod),
     /// A Pod was deleted, or lost its labels; this is its last version.
-    PodRemoved(Arc<str>, PodRecord),
+    PodRemoved(Arc<str>, WatchedPod),
     /// A list of Pods begins. It will show the Pods that exist.
     PodListBegan(Scope),
     /// A list of Pods is complete.
@@ -101,6 +103,14 @@ pub(super) struct WatchedNode {
     record: Arc<NodeRecord>,
 }
 
+/// A Pod, and its labels, which the controller does not keep.
+#[derive(Clone, Debug)]
+pub(super) struct WatchedPod {
+    /// The part that the controller keeps.
+    pub(super) record: PodRecord,
+    pub(super) labels: Vec<PodLabel>,
+}
+
 /// The part of a candidate that the controller keeps.
 #[derive(Clone, Debug)]
 pub(super) struct WatchedCandidate {
@@ -108,6 +118,13 @@ pub(super) struct WatchedCandidate {
     pub(super) record: Arc<CandidateRecord>,
     /// The transition times of its status.
     pub(super) transitions: Transitions,
+}
+
+#[cfg(test)]
+impl From<PodRecord> for WatchedPod {
+    fn from(record: PodRecord) -> Self {
+        Self { record, labels: Vec::new() }
+    }
 }
 
 impl From<ReadCandidate> for WatchedCandidate {
@@ -251,7 +268,7 @@ impl WatchedKind for ReadNativeCandidate {
 }
 
 impl WatchedKind for ReadPod {
-    type Content = PodRecord;
+    type Content = WatchedPod;
     const RESOURCE: metrics::Resource = metrics::Resource::Pods;
     const NAME: &'static str = "pods";
     const OPTIONAL: bool = true;
@@ -265,20 +282,20 @@ impl WatchedKind for ReadPod {
         scoped(client, scope.namespace())
     }
 
-    fn content(self) -> PodRecord {
-        self.record
+    fn content(self) -> WatchedPod {
+        WatchedPod { record: self.record, labels: self.labels }
     }
 
     // Only a store compares versions.
-    fn version_of(_: &PodRecord) -> u64 {
+    fn version_of(_: &WatchedPod) -> u64 {
         0
     }
 
-    fn changed(key: ObjectKey, content: PodRecord) -> WatchEvent {
+    fn changed(key: ObjectKey, content: WatchedPod) -> WatchEvent {
         WatchEvent::Pod(key.namespace, content)
     }
 
-    fn removed(key: ObjectKey, last: Option<PodRecord>) -> Option<WatchEvent> {
+    fn removed(key: ObjectKey, last: Option<WatchedPod>) -> Option<WatchEvent> {
         Some(WatchEvent::PodRemoved(key.namespace, last?))
     }
 

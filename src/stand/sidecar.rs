@@ -27,9 +27,10 @@ use std::time::Duration;
 
 use hustings_client::FailOpen;
 use hustings_client::metrics::Metrics;
+use hustings_core::model::PodLabel;
 
 use self::common::{Endpoints, Sidecar};
-pub use self::label::{OwnPod, PodLabel};
+pub use self::label::OwnPod;
 use crate::base::access::Access;
 use crate::base::signals;
 use crate::serve::http::{ListenAddress, Socket};

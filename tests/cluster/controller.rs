@@ -3,6 +3,7 @@
 mod assisted;
 pub(crate) mod elections;
 mod evidence;
+mod leader_labels;
 mod namespaces;
 mod native;
 mod native_peer;

@@ -163,10 +163,10 @@ kubeconfig file may name a host. A variable names a host if its value is not emp
   resources: [leasecandidates]
   verbs: [get, list, watch, patch, delete]
 {{- end }}
-{{- if .Values.evidence.pods }}
+{{- if or .Values.evidence.pods .Values.leaderLabel.enabled }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: {{ .Values.leaderLabel.enabled | ternary "[get, list, watch, patch]" "[get, list, watch]" }}
 {{- end }}
 {{- end }}
 

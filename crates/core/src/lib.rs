@@ -76,6 +76,7 @@ pub mod assist;
 mod backoff;
 pub mod election;
 pub mod elector;
+pub mod leader_label;
 pub mod model;
 mod plan;
 pub mod ranking;

@@ -13,6 +13,7 @@ mod crd;
 mod lease;
 mod native;
 mod object;
+mod pod_label;
 mod reading;
 mod timestamp;
 
@@ -23,4 +24,5 @@ pub use candidate_writes::{candidate_patch, new_candidate};
 pub use crd::{LeaseCandidate, LeaseCandidateSpec, crd};
 pub use lease::{ReadLease, empty_lease, lease_patch};
 pub use native::{NativeVersion, ReadNativeCandidate};
+pub use pod_label::{read_leader_label, read_pod_label};
 pub use timestamp::MicroTime;

@@ -1,4 +1,4 @@
-//! Which Pod each candidate, or the holder of each assisted Lease, runs in.
+//! Which Pod each candidate, or the holder of each assisted Lease, runs in, and each label belongs to.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -7,24 +7,24 @@ use std::sync::Arc;
 use crate::controller::key::ObjectKey;
 
 /// The Pod of each resident.
-pub(super) struct Homes<R> {
+pub(in crate::controller) struct Homes<R> {
     pods: HashMap<R, ObjectKey>,
     residents: HashMap<ObjectKey, BTreeSet<R>>,
 }
 
 impl<R: Clone + Eq + Hash + Ord> Homes<R> {
-    pub(super) fn new() -> Self {
+    pub(in crate::controller) fn new() -> Self {
         Self { pods: HashMap::new(), residents: HashMap::new() }
     }
 
     /// The residents of this Pod.
-    pub(super) fn residents(&self, namespace: &Arc<str>, name: &str) -> impl Iterator<Item = &R> {
+    pub(in crate::controller) fn residents(&self, namespace: &Arc<str>, name: &str) -> impl Iterator<Item = &R> {
         let pod = ObjectKey { namespace: Arc::clone(namespace), name: name.into() };
         self.residents.get(&pod).into_iter().flatten()
     }
 
     /// Records that a resident runs in this Pod. Returns whether that is new.
-    pub(super) fn settle(&mut self, resident: &R, pod: ObjectKey) -> bool {
+    pub(in crate::controller) fn settle(&mut self, resident: &R, pod: ObjectKey) -> bool {
         if self.pods.get(resident) == Some(&pod) {
             return false;
         }
@@ -35,7 +35,7 @@ impl<R: Clone + Eq + Hash + Ord> Homes<R> {
     }
 
     /// Forgets where a resident runs.
-    pub(super) fn leave(&mut self, resident: &R) {
+    pub(in crate::controller) fn leave(&mut self, resident: &R) {
         let Some(pod) = self.pods.remove(resident) else { return };
         if let Some(residents) = self.residents.get_mut(&pod) {
             residents.remove(resident);
@@ -46,7 +46,7 @@ impl<R: Clone + Eq + Hash + Ord> Homes<R> {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::controller) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.residents.is_empty()
     }
 }

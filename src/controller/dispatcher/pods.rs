@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::Dispatcher;
 use super::homes::Homes;
 use crate::controller::key::{LeaseKey, MemberKey, ObjectKey};
-use crate::controller::watched::Scope;
+use crate::controller::watched::{Scope, WatchedPod};
 
 /// For how long to keep the last version of a deleted Pod. A watch that does not answer ends within a minute.
 const REMOVED_FOR: Duration = Duration::from_mins(2);
@@ -46,6 +46,8 @@ struct ScopePods {
     known: PodsByNamespace,
     /// The list in progress.
     listing: Option<PodsByNamespace>,
+    /// Whether a list was ever complete.
+    is_listed: bool,
 }
 
 type PodsByNamespace = HashMap<Arc<str>, HashSet<PodByName>>;
@@ -76,6 +78,11 @@ impl Pods {
     /// The number of Pods.
     pub(super) fn len(&self) -> usize {
         self.scopes.values().flat_map(|scope| scope.known.values()).map(HashSet::len).sum()
+    }
+
+    /// Whether all Pods of this namespace are known.
+    pub(super) fn is_listed(&self, namespace: &str) -> bool {
+        self.scopes.iter().any(|(scope, pods)| scope.contains(namespace) && pods.is_listed)
     }
 
     /// Keeps a version of a Pod.
@@ -192,12 +199,20 @@ impl Dispatcher {
     pub(super) fn finish_pods(&mut self, scope: &Scope) {
         if let Some(pods) = self.pods.as_mut().and_then(|pods| pods.scopes.get_mut(scope)) {
             pods.known = pods.listing.take().unwrap_or_default();
+            pods.is_listed = true;
+        }
+        if self.labels.is_some() {
+            self.schedule_all();
         }
     }
 
     /// Observes a version of a Pod, which may be its last one.
-    pub(super) fn observe_pod(&mut self, namespace: &Arc<str>, pod: PodRecord, is_last: bool) {
+    pub(super) fn observe_pod(&mut self, namespace: &Arc<str>, pod: WatchedPod, is_last: bool) {
         let Some(pods) = &mut self.pods else { return };
+        let WatchedPod { record: pod, labels } = pod;
+        if let Some(kept) = self.labels.as_mut().filter(|_| !is_last) {
+            kept.observe(namespace, &pod, &labels);
+        }
         let pod = if is_last { pods.remove(namespace, pod) } else { pods.put(namespace, pod) };
         let candidates = pods.candidates.residents(namespace, &pod.name);
         let elected = candidates.filter_map(|member| self.stands_for.get(member));

@@ -56,6 +56,7 @@ pub(super) fn parts() -> DispatcherParts {
         native: None,
         stores: Stores::default(),
         executor,
+        labels: None,
         reporting,
         health,
     }

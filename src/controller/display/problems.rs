@@ -35,6 +35,8 @@ pub(super) struct ProblemFacts<'a> {
     pub(super) changed_at: Option<WireTime>,
     /// When the current gap began, if the Lease has no holder.
     pub(super) gap_since: Option<WireTime>,
+    /// What keeps the label of the Lease from the Pod of its holder.
+    pub(super) label_problem: Option<&'a str>,
 }
 
 impl ProblemFacts<'_> {
@@ -45,6 +47,7 @@ impl ProblemFacts<'_> {
         problems.extend(self.ignored_request());
         problems.extend(self.of_candidates());
         problems.extend(self.malformed_acts());
+        problems.extend(self.label_problem.map(|text| Problem::new(Severity::Warning, visible(text))));
         problems.extend(self.ineffective_writes());
         // The sort is stable: problems of one severity keep the order above.
         problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
@@ -185,6 +188,7 @@ mod tests {
                 is_silent: false,
                 changed_at: None,
                 gap_since: None,
+                label_problem: None,
             };
             let severities: Vec<_> = facts.problems().iter().map(|problem| problem.severity).collect();
             assert_eq!(severities, [expected], "{lease:?}");
@@ -221,6 +225,7 @@ mod tests {
                 is_silent: false,
                 changed_at: None,
                 gap_since: None,
+                label_problem: None,
             };
             assert_eq!(facts.problems().first().map(|problem| problem.severity), expected, "after {seconds} s");
         }

@@ -183,6 +183,7 @@ fn each_result_of_an_election_has_its_own_count() {
         (write(Purpose::Hold, Set::Keep), metrics::RequestKind::Hold, Some(ElectionResult::OnHold)),
         (write(Purpose::Enrol, Set::Keep), metrics::RequestKind::Enrol, None),
         (write(Purpose::Act, Set::Keep), metrics::RequestKind::Act, None),
+        (write(Purpose::Release, Set::Keep), metrics::RequestKind::Release, None),
     ];
     for (write, request, result) in writes {
         assert_eq!((request_of(&write), result_of(&write)), (request, result));

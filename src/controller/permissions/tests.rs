@@ -41,12 +41,8 @@ fn server(answer: fn(&Value) -> Value) -> (Client, Reviewed) {
 }
 
 fn requirements() -> Requirements {
-    Requirements::new(
-        &[Scope::Namespace("shop".to_owned())],
-        Some(&LeaseKey::new("system", "own")),
-        NativeMode::Off,
-        EvidenceConfig::default(),
-    )
+    let config = controller("").unwrap();
+    Requirements::new(&config, &[Scope::Namespace("shop".to_owned())], Some(&LeaseKey::new("system", "own")))
 }
 
 #[tokio::test]
@@ -80,7 +76,7 @@ async fn a_controller_without_the_permissions_for_native_candidates_is_ready() {
         let group = &attributes["group"];
         json!({ "allowed": !(group == "coordination.k8s.io" && attributes["resource"] == "leasecandidates") })
     });
-    let requirements = Requirements::new(&[Scope::Cluster], None, NativeMode::Elect, EvidenceConfig::default());
+    let requirements = Requirements::new(&controller("--native").unwrap(), &[Scope::Cluster], None);
     let health = Health::new();
     tokio::spawn(watch(client, requirements, Namespaces::new(&[]), Arc::default(), health.check("permissions")));
     tokio::time::sleep(PAUSE_WHILE_MISSING).await;
@@ -93,7 +89,7 @@ async fn a_controller_without_the_permissions_for_native_candidates_is_ready() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_lacks_a_permission_of_each_purpose_is_not_ready() {
     let (client, _) = server(|_| json!({ "allowed": false }));
-    let requirements = Requirements::new(&[Scope::Cluster], None, NativeMode::Elect, EvidenceConfig::default());
+    let requirements = Requirements::new(&controller("--native").unwrap(), &[Scope::Cluster], None);
     let health = Health::new();
     tokio::spawn(watch(client, requirements, Namespaces::new(&[]), Arc::default(), health.check("permissions")));
     tokio::time::sleep(PAUSE_WHILE_MISSING).await;
@@ -101,18 +97,20 @@ async fn a_controller_that_lacks_a_permission_of_each_purpose_is_not_ready() {
 }
 
 #[tokio::test]
-async fn evidence_needs_watches_of_pods_in_each_scope_and_of_nodes_in_the_cluster() {
+async fn evidence_and_labels_need_pods_in_each_scope_and_evidence_the_nodes_of_the_cluster() {
     let (client, _) = server(|_| json!({ "allowed": false }));
     let scopes = ["a", "b"].map(|namespace| Scope::Namespace(namespace.to_owned()));
-    let evidence = EvidenceConfig { pods: true, nodes: true };
-    let requirements = Requirements::new(&scopes, None, NativeMode::Off, evidence);
+    let config = controller("--evidence-pods --evidence-nodes --leader-labels").unwrap();
+    let requirements = Requirements::new(&config, &scopes, None);
     let missing = missing(&client, &Subject::Own, &requirements).await.unwrap();
     let optional: Vec<_> = missing.iter().filter(|missing| missing.is_optional()).map(|one| &*one.grant).collect();
     assert_eq!(
         optional,
         [
             "get, list, watch on pods in namespace a",
+            "get, list, watch, patch on pods in namespace a",
             "get, list, watch on pods in namespace b",
+            "get, list, watch, patch on pods in namespace b",
             "get, list, watch on nodes in all namespaces"
         ]
     );
@@ -126,16 +124,16 @@ async fn the_election_of_native_candidates_needs_their_verbs_and_those_on_the_le
             "{verbs} on leases of coordination.k8s.io by the name leader-election-controller in namespace kube-system"
         )
     };
-    for (native, expected) in [
-        (NativeMode::Off, vec![]),
-        (NativeMode::Elect, vec![candidates.to_owned(), on_the_lease("get")]),
-        (NativeMode::StandIn, vec![candidates.to_owned(), on_the_lease("get, patch")]),
+    for (flags, expected) in [
+        ("", vec![]),
+        ("--native", vec![candidates.to_owned(), on_the_lease("get")]),
+        ("--native --native-stand-in", vec![candidates.to_owned(), on_the_lease("get, patch")]),
     ] {
         let (client, _) = server(|_| json!({ "allowed": false }));
-        let requirements = Requirements::new(&[Scope::Cluster], None, native, EvidenceConfig::default());
+        let requirements = Requirements::new(&controller(flags).unwrap(), &[Scope::Cluster], None);
         let missing = missing(&client, &Subject::Own, &requirements).await.unwrap();
         let of_native = missing.into_iter().filter(|missing| missing.purpose == PermissionPurpose::Native);
-        assert_eq!(of_native.map(|missing| missing.grant).collect::<Vec<_>>(), expected, "{native:?}");
+        assert_eq!(of_native.map(|missing| missing.grant).collect::<Vec<_>>(), expected, "{flags}");
     }
 }
 

@@ -63,6 +63,19 @@ impl PagePublisher {
         self.note(key);
     }
 
+    /// Shows what keeps the label of a Lease from the Pod of its holder, if anything does.
+    pub(super) fn label(&mut self, key: &LeaseKey, problem: Option<&str>) {
+        if let Some(display) = self.displays.get_mut(key) {
+            display.label(problem);
+        }
+        self.note(key);
+    }
+
+    /// This controller no longer keeps labels.
+    pub(super) fn stand_by(&mut self) {
+        self.displays.values_mut().for_each(|display| display.label(None));
+    }
+
     /// Records that the view of this Lease may have changed.
     pub(in crate::controller) fn note(&mut self, key: &LeaseKey) {
         if self.changed.insert(key.clone()) {

@@ -166,6 +166,9 @@ async fn permissions(client: &Client, installation: &Installation, config: &Conf
     if config.election.evidence.pods {
         findings.push(finding("evidence", "evidence", PermissionPurpose::Evidence));
     }
+    if config.leader_labels {
+        findings.push(finding("labels", "the labels of leaders", PermissionPurpose::LeaderLabels));
+    }
     findings
 }
 
@@ -212,6 +215,7 @@ mod tests {
         for (flags, expected) in [
             ("", &[("permissions", Verdict::Ok)][..]),
             ("--evidence-pods", &[("permissions", Verdict::Ok), ("evidence", Verdict::Fail)]),
+            ("--leader-labels", &[("permissions", Verdict::Ok), ("labels", Verdict::Fail)]),
             ("--native", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
             ("--native --native-stand-in", &[("permissions", Verdict::Ok), ("native", Verdict::Warn)]),
         ] {

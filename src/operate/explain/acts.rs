@@ -1,7 +1,7 @@
 //! The acts of administrators in force on a Lease and on its candidates, including those without effect.
 
-use hustings_client::api::{names, pin_text};
-use hustings_core::model::{Annotation, Hold, LeaseRecord, Transfer, WireTime};
+use hustings_client::api::{names, pin_text, read_leader_label};
+use hustings_core::model::{Annotation, Hold, LeaseRecord, PodLabel, Transfer, WireTime};
 
 use super::assisted;
 use super::situation::Situation;
@@ -14,6 +14,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
         sentences.extend(transfer(record));
         sentences.extend(pin(situation, record));
         sentences.extend(assisted::act(situation));
+        sentences.extend(record.acts.leader_label.as_deref().map(leader_label));
         sentences
             .extend(record.acts.asked_by.as_ref().map(|name| format!("The newest of them was requested by {name}.")));
     }
@@ -78,6 +79,22 @@ fn pin(situation: &Situation<'_>, record: &LeaseRecord) -> Option<String> {
         }
         Annotation::Valid(pin) => format!("{} ranks first until {}, while it lives.", pin.candidate, pin.until),
     })
+}
+
+fn leader_label(label: &Annotation<PodLabel>) -> String {
+    let annotation = names::LEADER_LABEL;
+    match label {
+        Annotation::Malformed(text) => {
+            let why = read_leader_label(text).err().unwrap_or_else(|| "it is too long".to_owned());
+            format!(
+                "The annotation {annotation} has no effect, because its text {text:?} is not a label for it: {why}."
+            )
+        }
+        Annotation::Valid(label) => format!(
+            "A controller with the chart's value leaderLabel.enabled keeps the label {label} on the Pod of the holder, so \
+             that a Service can lead there. `kubectl describe lease` shows what keeps the label from there, if anything does."
+        ),
+    }
 }
 
 fn malformed(annotation: &str, text: &str, place: &str) -> String {

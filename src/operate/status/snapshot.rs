@@ -58,6 +58,9 @@ pub struct LeaseRow {
     /// `hustings.io/pin`: the candidate that ranks first, and until when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
+    /// `hustings.io/leader-label`: the label that a controller keeps on the Pod of the holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader_label: Option<String>,
     /// What is known of its holder, if the Lease is assisted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assist: Option<Assistance>,
@@ -255,6 +258,7 @@ fn row(
         hold,
         transfer: record.acts.transfer.as_ref().map(|to| to.as_str().to_owned()),
         pin: pin.map(|pin| act_text(pin, pin_text)),
+        leader_label: record.acts.leader_label.as_deref().map(|label| act_text(label, ToString::to_string)),
         assist,
         asked_by: record.acts.asked_by.clone(),
         reason: lease.reason().map(str::to_owned),

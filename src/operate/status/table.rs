@@ -113,6 +113,7 @@ fn full(row: &LeaseRow, styles: Styles) -> String {
         ("until", row.hold_until.clone()),
         ("transfer", row.transfer.clone()),
         ("pin", row.pin.clone()),
+        ("label", row.leader_label.clone()),
         ("assisted", row.assist.as_ref().map(|assist| format!("{}: {}", assist.state.as_str(), assist.reason))),
         ("options", row.assist.as_ref().map(|assist| assist.options.to_string()).filter(|text| !text.is_empty())),
         ("pod", row.assist.as_ref().and_then(|assist| assist.pod.clone())),

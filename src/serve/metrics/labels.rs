@@ -108,8 +108,12 @@ label_values! {
     Hold = "hold",
     /// Labels a Lease, or names its strategy.
     Enrol = "enrol",
-    /// Ends or removes an act of an administrator.
+    /// Ends or removes an act of an administrator, or makes a Lease assisted.
     Act = "act",
+    /// Releases an assisted Lease.
+    Release = "release",
+    /// Reads the Pods with the label of a Lease, or writes that label.
+    Label = "label",
     /// Creates a Lease.
     Create = "create",
     /// Reads a Lease.

@@ -70,6 +70,7 @@ impl TermWork {
 
 #[cfg(test)]
 mod tests {
+    use hustings_client::api::read_pod_label;
     use hustings_client::testing::MemoryStore;
     use hustings_client::{Durations, Elector};
     use serde_json::json;
@@ -77,7 +78,7 @@ mod tests {
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
 
-    use super::super::label::{OwnPod, PodLabel};
+    use super::super::label::OwnPod;
     use super::super::testing::{config, endpoints, get, leading, read_until, sidecar};
     use super::*;
     use crate::base::access::Access;
@@ -135,7 +136,7 @@ mod tests {
     async fn the_label_does_not_stay_for_the_delay_of_the_hand_over() {
         let (cluster, requests) = cluster(|_| Some((200, json!({ "metadata": { "name": "p" } }))));
         let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
-        let label = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
+        let label = Keeper::start(cluster.leases, read_pod_label("leader=true").unwrap(), pod).await.unwrap();
         let is_labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
         let (campaign, term) = leading().await;
         let leadership = campaign.leadership();

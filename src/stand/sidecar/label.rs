@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::store::is_missing;
+use hustings_core::model::PodLabel;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 use kube::api::{Patch, PatchParams};
 use kube::core::Status;
@@ -32,16 +32,6 @@ const REPEAT: Duration = Duration::from_mins(1);
 
 /// How long the end of a term waits for the removal of the label. This is shorter than the stop grace.
 const OFF_LIMIT: Duration = Duration::from_secs(10);
-
-/// The hint of an error about a label's name or value.
-const LABEL_RULE: &str = "use at most 63 letters, digits, \"-\", \"_\" and \".\", with a letter or digit at both ends";
-
-/// A label and its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodLabel {
-    key: String,
-    value: String,
-}
 
 /// The pod of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,27 +56,6 @@ struct LabelWriter {
     pods: Api<PodObject>,
     label: PodLabel,
     pod: OwnPod,
-}
-
-impl PodLabel {
-    /// Parses `KEY=VALUE` by the rules of Kubernetes.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not of the form KEY=VALUE"))?;
-        let name = match key.split_once('/') {
-            Some((prefix, name)) if is_dns_subdomain(prefix) => name,
-            Some((prefix, _)) => {
-                return Err(format!("{prefix:?} is not a valid label prefix: use a DNS subdomain"));
-            }
-            None => key,
-        };
-        if name.is_empty() || !is_label_text(name) {
-            return Err(format!("{name:?} is not a valid label name: {LABEL_RULE}"));
-        }
-        if !is_label_text(value) {
-            return Err(format!("{value:?} is not a valid label value: {LABEL_RULE}"));
-        }
-        Ok(Self { key: key.to_owned(), value: value.to_owned() })
-    }
 }
 
 impl Keeper {
@@ -199,18 +168,12 @@ fn is_of_no_such_pod(status: &Status, name: &str) -> bool {
     is_missing::<PodObject>(status, name) || (status.code == 422 && status.details.as_ref().is_some_and(is_another))
 }
 
-/// Whether `text` may be the value of a label, or the name in its key.
-fn is_label_text(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    bytes.len() <= 63 && bytes.iter().copied().all(inner) && edge(bytes.first()) && edge(bytes.last())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use hustings_client::api::read_pod_label;
 
     use super::*;
     use crate::base::cluster::testing::{cluster, failure, silent_cluster};
@@ -235,7 +198,7 @@ mod tests {
                 "details": details, "code": code });
             let answer = if code == 200 { object } else { status };
             let (cluster, requests) = cluster(move |_| Some((code, answer.clone())));
-            let label = PodLabel::read("hustings.io/leader=true").unwrap();
+            let label = read_pod_label("hustings.io/leader=true").unwrap();
             let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: Some("u".to_owned()) };
             let writer = LabelWriter { pods: Api::namespaced(cluster.leases, "n"), label, pod };
             for (on, value) in [(true, json!("true")), (false, Value::Null)] {
@@ -252,17 +215,6 @@ mod tests {
                 assert!(sent.path.starts_with("/api/v1/namespaces/n/pods/p?"), "{}", sent.path);
             }
         }
-    }
-
-    #[test]
-    fn labels_are_valid_if_kubernetes_accepts_them() {
-        for good in ["leader=true", "hustings.io/leader=true", "a/B_c.d=", "a=1"] {
-            assert!(PodLabel::read(good).is_ok(), "{good}");
-        }
-        for refused in ["", "leader", "=true", "/a=b", "A.b/c=d", "a/=b", "a=b c", "a=-", "-a=b", "a=b=c", "a/b/c=d"] {
-            assert!(PodLabel::read(refused).is_err(), "{refused:?}");
-        }
-        assert!(PodLabel::read(&format!("a={}", "b".repeat(64))).is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -283,7 +235,7 @@ mod tests {
                     counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
                 Some(if fails { failure.clone() } else { (200, json!({ "metadata": { "name": "p" } })) })
             });
-            let label = PodLabel::read("leader=true").unwrap();
+            let label = read_pod_label("leader=true").unwrap();
             let pod = OwnPod { name: "p".to_owned(), namespace: "shop".to_owned(), uid: None };
             let keeper = Keeper::start(cluster.leases, label, pod).await.unwrap();
             keeper.put_on();
@@ -312,7 +264,7 @@ mod tests {
                 (200, json!({ "metadata": { "name": "p" } }))
             })
         });
-        let label = PodLabel::read("leader=true").unwrap();
+        let label = read_pod_label("leader=true").unwrap();
         let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let keeper = Keeper::start(cluster.leases, label, pod).await.unwrap();
         keeper.written.clone().wait_for(|written| *written == Some(false)).await.unwrap();
@@ -328,7 +280,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_gets_no_answer_in_time_may_succeed_later() {
-        let label = PodLabel::read("leader=true").unwrap();
+        let label = read_pod_label("leader=true").unwrap();
         let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let writer = LabelWriter { pods: Api::namespaced(silent_cluster(|_| None).leases, "n"), label, pod };
         let began = tokio::time::Instant::now();
@@ -350,7 +302,7 @@ mod tests {
                 Some(if fails { failure.clone() } else { (200, json!({ "metadata": { "name": "p" } })) })
             });
             let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
-            let keeper = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
+            let keeper = Keeper::start(cluster.leases, read_pod_label("leader=true").unwrap(), pod).await.unwrap();
             let began = tokio::time::Instant::now();
             keeper.put_on();
             keeper.written.clone().wait_for(|written| *written == Some(true)).await.unwrap();
@@ -361,7 +313,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_that_cannot_be_labelled_is_named_with_the_remedy() {
         let (cluster, _) = cluster(|_| Some(failure(403)));
-        let label = PodLabel::read("leader=true").unwrap();
+        let label = read_pod_label("leader=true").unwrap();
         let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
         let error = Keeper::start(cluster.leases, label, pod).await.err().unwrap();
         let hinted = error.downcast_ref::<Hinted>().unwrap();

@@ -162,19 +162,24 @@ fn dashboard_is_whole_in_the_config_map_that_the_sidecar_selects() {
 }
 
 #[test]
-fn evidence_by_pods_adds_one_flag_and_one_right_and_nothing_else() {
+fn evidence_by_pods_and_labels_of_leaders_each_add_one_flag_and_one_right_and_nothing_else() {
     let watched = ["--set", "watchNamespaces={a,b}"];
     for (arguments, roles) in [
         (&[][..], &["ClusterRole hustings-controller"][..]),
         (&watched, &["Role a/hustings-controller", "Role b/hustings-controller"]),
     ] {
-        let right = roles.iter().flat_map(|role| {
-            let verbs = ["get", "list", "watch"].map(|verb| format!("verbs: {verb:?}"));
-            let rule = [r#"apiGroups: """#, r#"resources: "pods""#].map(str::to_owned).into_iter().chain(verbs);
-            rule.map(move |line| format!("{role} rules.4.{line}"))
-        });
-        let flag = format!(r#"{CONTAINER}.args: "--evidence-pods""#);
-        assert_eq!(difference(arguments, "evidence.pods=true"), right.chain([flag]).collect());
+        for (value, flag, verbs) in [
+            ("evidence.pods=true", "--evidence-pods", &["get", "list", "watch"][..]),
+            ("leaderLabel.enabled=true", "--leader-labels", &["get", "list", "watch", "patch"]),
+        ] {
+            let right = roles.iter().flat_map(|role| {
+                let verbs = verbs.iter().map(|verb| format!("verbs: {verb:?}"));
+                let rule = [r#"apiGroups: """#, r#"resources: "pods""#].map(str::to_owned).into_iter().chain(verbs);
+                rule.map(move |line| format!("{role} rules.4.{line}"))
+            });
+            let flag = format!("{CONTAINER}.args: {flag:?}");
+            assert_eq!(difference(arguments, value), right.chain([flag]).collect());
+        }
     }
     let selector = difference(&["--set", "evidence.pods=true"], "evidence.podSelector=app=shop");
     assert_eq!(selector, BTreeSet::from([format!(r#"{CONTAINER}.args: "--evidence-pod-selector=app=shop""#)]));

@@ -18,14 +18,14 @@ use crate::replica::Replica;
 /// client-go with a lease that no test waits for.
 const TIMES: [&str; 3] = ["--lease-duration=300s", "--renew-deadline=200s", "--retry-period=500ms"];
 
-async fn pod(world: &World, name: &str) -> Pod {
+pub(super) async fn pod(world: &World, name: &str) -> Pod {
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
     let pod = json!({ "metadata": { "name": name }, "spec": { "containers": [{ "name": "app", "image": "app" }] } });
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
 }
 
 /// A process with client-go in this Pod.
-async fn replica(world: &World, pod: &str, process: u32) -> Replica {
+pub(super) async fn replica(world: &World, pod: &str, process: u32) -> Replica {
     let identity = format!("{pod}_{process}");
     let mut command = Command::new(world.plane.tool(Tool::ClientGo).await.unwrap());
     command.args(["--namespace", &world.namespace, "--lease=web", "--identity", &identity]).args(TIMES);
@@ -33,7 +33,7 @@ async fn replica(world: &World, pod: &str, process: u32) -> Replica {
     Replica::start(&world.plane, &world.namespace, &identity, command)
 }
 
-async fn assist(world: &World, options: &str) {
+pub(super) async fn assist(world: &World, options: &str) {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let patch = json!({ "metadata": {
         "labels": { "hustings.io/enrolled": "true" },

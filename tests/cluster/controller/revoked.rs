@@ -51,7 +51,7 @@ fn native_lease() -> Value {
     json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": lease, "verbs": ["get"] })
 }
 
-async fn controller_with<Plane: Deref<Target = ControlPlane>>(
+pub(super) async fn controller_with<Plane: Deref<Target = ControlPlane>>(
     world: &World<Plane>,
     account: &str,
     more: &[&str],
@@ -95,7 +95,7 @@ fn rules(without_patch: Option<&str>) -> Vec<Value> {
 }
 
 /// Grants an account some rules in a namespace, by a Role of this name.
-async fn grant<Plane: Deref<Target = ControlPlane>>(
+pub(super) async fn grant<Plane: Deref<Target = ControlPlane>>(
     world: &World<Plane>,
     namespace: &str,
     (account, name): (&str, &str),

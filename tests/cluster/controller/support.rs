@@ -104,12 +104,17 @@ impl<Plane: std::ops::Deref<Target = ControlPlane>> World<Plane> {
         leases.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
+    /// The type and the note of each event so far.
+    pub(crate) async fn events(&self) -> Vec<(String, String)> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let events = events.list(&ListParams::default()).await.unwrap().into_iter();
+        events.map(|event| (event.type_.unwrap(), event.note.unwrap())).collect()
+    }
+
     /// Waits until an event of this type has this note.
     pub(crate) async fn published(&self, type_: &str, note: &str) {
         eventually(&format!("the event {note:?} is published"), || async {
-            let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-            let events = events.list(&ListParams::default()).await.unwrap().into_iter();
-            let all: Vec<_> = events.map(|event| (event.type_.unwrap(), event.note.unwrap())).collect();
+            let all = self.events().await;
             if all.iter().any(|event| event.0 == type_ && event.1 == note) { Ok(()) } else { Err(all) }
         })
         .await;

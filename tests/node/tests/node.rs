@@ -15,6 +15,7 @@ mod node {
     mod kinds;
     mod objects;
     mod scales;
+    mod services;
     pub(crate) mod stage;
     mod steps;
     mod tokens;

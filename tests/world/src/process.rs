@@ -116,6 +116,7 @@ impl ControllerProcess {
             }),
             native: NativeMode::Off,
             evidence_pod_selector: None,
+            leader_labels: false,
             assist: Vec::new(),
             election: election::Config {
                 settling,

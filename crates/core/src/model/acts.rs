@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{CandidateKey, WireTime};
+use super::{CandidateKey, PodLabel, WireTime};
 use crate::assist::AssistOptions;
 
 /// What an annotation contains.
@@ -30,6 +30,9 @@ pub struct LeaseActs {
     /// Annotation `hustings.io/assist`: the Lease is released once its holder, a component that knows nothing of
     /// Hustings, is proven dead.
     pub assist: Option<Annotation<AssistOptions>>,
+    /// Annotation `hustings.io/leader-label`: the label that the controller keeps on the Pod of the holder. Boxed, because
+    /// few Leases have it.
+    pub leader_label: Option<Box<Annotation<PodLabel>>>,
     /// Annotation `hustings.io/asked-by`: who asked for the newest act, according to its writer.
     pub asked_by: Option<String>,
 }
@@ -135,9 +138,15 @@ impl LeaseActs {
         let until = self.hold_until.as_ref().and_then(Annotation::malformed);
         let pin = self.pin.as_ref().and_then(Annotation::malformed);
         let assist = self.assist.as_ref().and_then(Annotation::malformed);
-        [("hustings.io/hold-until", until), ("hustings.io/pin", pin), ("hustings.io/assist", assist)]
-            .into_iter()
-            .filter_map(|(annotation, text)| Some((annotation, text?)))
+        let label = self.leader_label.as_deref().and_then(Annotation::malformed);
+        [
+            ("hustings.io/hold-until", until),
+            ("hustings.io/pin", pin),
+            ("hustings.io/assist", assist),
+            ("hustings.io/leader-label", label),
+        ]
+        .into_iter()
+        .filter_map(|(annotation, text)| Some((annotation, text?)))
     }
 }
 

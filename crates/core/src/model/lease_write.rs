@@ -168,6 +168,7 @@ impl LeaseWrite {
                 transfer: self.transfer.applied_to(record.acts.transfer.as_ref()),
                 pin: self.pin.applied_to(record.acts.pin.as_ref()),
                 assist: self.assist.applied_to(record.acts.assist.as_ref()),
+                leader_label: record.acts.leader_label.clone(),
                 asked_by: self.asked_by.applied_to(record.acts.asked_by.as_ref()),
             },
             key: self.key.applied_to(record.key.as_ref()),

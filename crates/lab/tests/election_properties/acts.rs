@@ -42,7 +42,13 @@ pub(crate) fn of_lease() -> impl Strategy<Value = LeaseActs> {
         prop_oneof![Just(None), Just(Some(Transfer::Any)), candidate().prop_map(|name| Some(Transfer::To(name)))];
     let pin = (candidate(), end()).prop_map(|(candidate, until)| Pin { candidate, until });
     (annotation(end()), transfer, annotation(pin), proptest::option::of(candidate())).prop_map(
-        |(hold_until, transfer, pin, asked_by)| LeaseActs { hold_until, transfer, pin, assist: None, asked_by },
+        |(hold_until, transfer, pin, asked_by)| LeaseActs {
+            hold_until,
+            transfer,
+            pin,
+            asked_by,
+            ..LeaseActs::default()
+        },
     )
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::names;
+use super::pod_label::read_leader_label;
 use super::reading::{annotation_text, cut};
 
 /// The word between the candidate of a pin and its end.
@@ -26,6 +27,7 @@ pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
             .as_ref()
             .and_then(|all| all.get(names::ASSIST))
             .map(|text| AssistOptions::read(text).map_or_else(|_| Annotation::Malformed(cut(text)), Annotation::Valid)),
+        leader_label: read(metadata, names::LEADER_LABEL, |text| read_leader_label(text.trim()).ok()).map(Box::new),
         asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
     }
 }
@@ -152,6 +154,10 @@ mod tests {
         for text in ["soon", "works: 2026-12-31T23:59:59Z", "2026-12-31"] {
             let exclude = candidate_acts(&metadata(names::EXCLUDE, text)).exclude;
             assert_eq!(exclude, Some(Annotation::Malformed(text.to_owned())));
+        }
+        for text in ["role", "role=a b", "app.kubernetes.io/role=leader"] {
+            let label = lease_acts(&metadata(names::LEADER_LABEL, text)).leader_label;
+            assert_eq!(label.as_deref(), Some(&Annotation::Malformed(text.to_owned())));
         }
         let long = "x".repeat(5_000);
         let until = lease_acts(&metadata(names::HOLD_UNTIL, &long)).hold_until;

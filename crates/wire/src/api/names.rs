@@ -31,6 +31,8 @@ pub const TRANSFER: &str = "hustings.io/transfer";
 pub const PIN: &str = "hustings.io/pin";
 /// Lease annotation: the Lease is released once its holder, a component that knows nothing of Hustings, is proven dead.
 pub const ASSIST: &str = "hustings.io/assist";
+/// Lease annotation: the label that the controller keeps on the Pod of the holder, as `KEY=VALUE`.
+pub const LEADER_LABEL: &str = "hustings.io/leader-label";
 /// Candidate annotation: until when an administrator excludes it, and why, as `TIME: REASON`.
 pub const EXCLUDE: &str = "hustings.io/exclude";
 /// Annotation of a Lease or a candidate: who asked for the newest act, according to its writer.

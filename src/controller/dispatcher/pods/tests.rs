@@ -57,8 +57,8 @@ async fn the_end_of_a_container_counts_whichever_watch_is_behind() {
                 dispatcher.handle(match event {
                     event if event == term => lease(7, "p.c.n.r/1/15"),
                     event if event == stands => candidate(),
-                    _ if is_last => WatchEvent::PodRemoved("n".into(), pod("pod")),
-                    _ => WatchEvent::Pod("n".into(), pod("pod")),
+                    _ if is_last => WatchEvent::PodRemoved("n".into(), pod("pod").into()),
+                    _ => WatchEvent::Pod("n".into(), pod("pod").into()),
                 });
             }
             assert_eq!(evidence(&dispatcher), Some(Evidence::ContainerTerminated), "{order:?} {is_last} {end}");
@@ -75,7 +75,7 @@ async fn a_node_that_is_off_counts_whether_its_pod_or_its_taint_is_observed_firs
         for event in [lease(6, "open"), lease(7, "p.c.n.r/1/15"), candidate()] {
             dispatcher.handle(event);
         }
-        let events = [WatchEvent::Node(off().into()), WatchEvent::Pod("n".into(), running())];
+        let events = [WatchEvent::Node(off().into()), WatchEvent::Pod("n".into(), running().into())];
         let events: Vec<_> =
             if is_node_first { events.into_iter().collect() } else { events.into_iter().rev().collect() };
         for event in events {
@@ -93,7 +93,7 @@ async fn a_pod_that_a_new_list_lacks_is_dropped_and_the_others_keep_their_memory
         dispatcher.handle(WatchEvent::PodListBegan(Scope::Cluster));
         let before = dispatcher.pods.as_mut().unwrap().scope("n").unwrap().get("n", "b");
         for name in names {
-            dispatcher.handle(WatchEvent::Pod("n".into(), pod(name)));
+            dispatcher.handle(WatchEvent::Pod("n".into(), pod(name).into()));
         }
         let pods = dispatcher.pods.as_mut().unwrap().scope("n").unwrap();
         assert!(before.is_none_or(|before| Arc::ptr_eq(&before, &pods.get("n", "b").unwrap())));

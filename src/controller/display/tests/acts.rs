@@ -33,6 +33,19 @@ fn acts_show_when_they_end_and_a_malformed_act_is_a_warning() {
 }
 
 #[test]
+fn what_keeps_a_label_from_the_leader_is_a_warning_until_it_is_over() {
+    let mut scene = Scene::new(&two());
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    let before = scene.decided();
+    scene.display.label(Some("The label x=y is not kept: \u{202e}refused"));
+    let view = scene.view(true);
+    assert_eq!(view.severity, Severity::Warning);
+    assert!(texts(&view).contains(&r"The label x=y is not kept: \u{202e}refused"), "{view:?}");
+    scene.display.label(None);
+    assert_eq!(scene.view(true).problems, before.problems);
+}
+
+#[test]
 fn an_assisted_holder_is_shown_as_such_with_a_warning_while_nothing_would_prove_its_death() {
     let annotations = json!({ "hustings.io/assist": "" });
     let mut scene = Scene::new(&[]);

@@ -18,8 +18,10 @@ async fn a_deleted_pod_shows_its_last_state_and_one_that_a_list_lacks_shows_noth
     while reported.iter().filter(|event| *event == "listed").count() < 2 {
         reported.push(match events.recv().await.unwrap() {
             WatchEvent::PodListBegan(_) => "list".to_owned(),
-            WatchEvent::Pod(namespace, pod) => format!("changed {namespace}/{}", pod.name),
-            WatchEvent::PodRemoved(namespace, pod) => format!("removed {namespace}/{} {}", pod.name, pod.uid),
+            WatchEvent::Pod(namespace, pod) => format!("changed {namespace}/{}", pod.record.name),
+            WatchEvent::PodRemoved(namespace, pod) => {
+                format!("removed {namespace}/{} {}", pod.record.name, pod.record.uid)
+            }
             WatchEvent::PodsListed(_) => "listed".to_owned(),
             other => panic!("{other:?}"),
         });

@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::body::Body;
 use axum::http::Request;
 use hustings_client::Elector;
+use hustings_client::api::read_pod_label;
 use hustings_client::testing::MemoryStore;
 use hustings_controlplane::eventually;
 use hustings_core::model::Ending;
@@ -22,7 +23,7 @@ use crate::base::cluster::testing::cluster;
 use crate::serve::http::Peer;
 use crate::serve::metrics;
 use crate::stand::candidacy::Connection;
-use crate::stand::sidecar::{OwnPod, PodLabel};
+use crate::stand::sidecar::OwnPod;
 
 /// A client of `/term`, and the end of its connection.
 async fn connect(sidecar: &Sidecar<'_>) -> (Client, Peer) {
@@ -52,7 +53,7 @@ async fn the_label_goes_and_the_release_is_measured_once_the_client_has_closed_i
         let (client, peer) = connect(&sidecar).await;
         let (cluster, requests) = cluster(|_| Some((200, json!({ "metadata": { "name": "p" } }))));
         let pod = OwnPod { name: "p".to_owned(), namespace: "n".to_owned(), uid: None };
-        let label = Keeper::start(cluster.leases, PodLabel::read("leader=true").unwrap(), pod).await.unwrap();
+        let label = Keeper::start(cluster.leases, read_pod_label("leader=true").unwrap(), pod).await.unwrap();
         let labelled = || requests.lock().unwrap().last().unwrap().body["metadata"]["labels"]["leader"] == "true";
         let mut registry = metrics::registry();
         let standing = standing(&sidecar, ReleaseMetrics::register(&mut registry), Some(label));

@@ -59,7 +59,7 @@ impl Stage {
         let plane = node.plane();
         create_namespace(plane, RELEASE, "restricted").await;
         assert!(STAGE.set(Self { node, calm: RwLock::new(()) }).is_ok(), "the stage is set up once");
-        install(&["--set=evidence.pods=true,evidence.nodes=true"]).await;
+        install(&["--set=evidence.pods=true,evidence.nodes=true,leaderLabel.enabled=true"]).await;
     }
 
     pub(crate) fn shared() -> &'static Self {

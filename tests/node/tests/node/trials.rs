@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use tokio::runtime::Runtime;
 
-use super::{assisted, campaign, disturbances, ends, figures, kinds, scales, tokens};
+use super::{assisted, campaign, disturbances, ends, figures, kinds, scales, services, tokens};
 
 /// Every test here, the longest first.
 pub(crate) fn all() -> Vec<Trial> {
@@ -21,6 +21,7 @@ pub(crate) fn all() -> Vec<Trial> {
         disturbances::drain_ends_and_each_leader_hands_over,
         disturbances::restarted_kubelet_and_containerd_cost_no_holder_its_lease,
         assisted::process_on_a_cut_off_node_keeps_its_lease_while_a_new_pod_of_its_name_ends,
+        services::service_leads_to_the_leader_after_a_hand_over_a_crash_and_a_restart_of_the_controllers,
         scales::controllers_scaled_to_zero_cost_no_holder_its_lease_and_elect_again_when_scaled_up,
         scales::workload_scaled_to_zero_releases_its_lease_and_leads_at_once_when_scaled_up,
         scales::workload_killed_by_scaling_to_zero_leaves_no_candidates_and_leads_again,
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<Trial> {
         campaign::assisted_kills,
         campaign::latencies,
         figures::client_go_with_assistance_and_alone,
+        services::latencies,
         tokens::rotated_tokens_cost_no_holder_its_lease,
     ];
     all.extend(long.into_iter().map(|trial| trial.with_ignored_flag(true)));

@@ -13,10 +13,10 @@ use hustings::base::duration;
 use hustings::cli::{self, Cli, Mistakes, Task, UnparsedArgument};
 use hustings::serve::http::ListenAddress;
 use hustings::serve::logging::LogLevel;
-use hustings::stand::sidecar::PodLabel;
 use hustings_client::Fence;
 use hustings_client::api::MicroTime;
 use hustings_client::api::names::is_dns_subdomain;
+use hustings_client::api::read_leader_label;
 use hustings_client::lease_of_group;
 use hustings_core::assist::AssistOptions;
 use hustings_core::model::{History, Hold, PastTerm, SessionMark, SessionStamp, Strategy, Version, WireTime};
@@ -117,7 +117,10 @@ fn any_text_is_read_or_refused() {
         if let Ok(address) = ListenAddress::read(text) {
             assert_eq!(ListenAddress::read(&address.to_string()), Ok(address));
         }
-        let _ = (PodLabel::read(text), LogLevel::read(text));
+        if let Ok(label) = read_leader_label(text) {
+            assert_eq!(read_leader_label(&label.to_string()), Ok(label));
+        }
+        let _ = LogLevel::read(text);
         if is_dns_subdomain(text) {
             let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
             assert!(!text.is_empty() && text.len() <= 253 && text.bytes().all(fits), "{text:?}");

@@ -192,6 +192,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         native: NativeMode::Off,
         election: election::Config::default(),
         evidence_pod_selector: None,
+        leader_labels: false,
         assist: Vec::new(),
         metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Doubt, is_end_of_term};
-use crate::assist::{AssistOptions, Identification};
+use crate::assist::{AssistOptions, Identification, Unidentified};
 use crate::election::eligibility::Conditions;
 use crate::election::plan::Plan;
 use crate::election::{Election, writes};
@@ -51,8 +51,8 @@ impl HolderHomes {
         }
     }
 
-    fn pod_of(&self, holder: &str) -> Option<&PodRecord> {
-        self.pods_of.iter().find(|(known, _)| known == holder).map(|(_, pod)| &**pod)
+    fn pod_of(&self, holder: &str) -> Option<&Arc<PodRecord>> {
+        self.pods_of.iter().find(|(known, _)| known == holder).map(|(_, pod)| pod)
     }
 }
 
@@ -83,6 +83,12 @@ impl Election {
         Some((options.namespace_of_pods(&self.namespace), options.pod_name(holder)))
     }
 
+    /// The namespace of the Pods in which the holders of this Lease run.
+    pub fn namespace_of_pods(&self) -> &str {
+        let options = self.assist_options().filter(|_| self.is_assisted());
+        options.map_or(&self.namespace, |options| options.namespace_of_pods(&self.namespace))
+    }
+
     fn assist_options(&self) -> Option<&AssistOptions> {
         self.lease.view.record()?.acts.assist.as_ref().and_then(Annotation::valid)
     }
@@ -99,6 +105,15 @@ impl Election {
         if let Some((name, holder)) = name.zip(self.lease.view.record().and_then(|record| record.holder.as_deref())) {
             self.holder_homes.settle(holder, &name);
         }
+    }
+
+    /// The Pod of this holder of an assisted Lease, if its name is certain to mean this Pod.
+    pub(super) fn identified_pod(&self, holder: &str) -> Option<&Arc<PodRecord>> {
+        let options = self.assist_options().filter(|_| self.is_assisted())?;
+        let pod = self.holder_homes.pod_of(holder)?;
+        // Which of its containers holds the Lease does not matter.
+        let is_of_host = Identification::Unidentified(Unidentified::HostNetwork(pod.name.to_string()));
+        (options.identify(holder, Some(pod)) != is_of_host).then_some(pod)
     }
 
     /// What the Pod of the holder proves.
@@ -144,4 +159,57 @@ fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result
     };
     let none = Err(Doubt::NotTerminated);
     pod.ends(container).map(covers).fold(none, |found, next| if found.is_ok() { found } else { next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::{Config, LeaseVerdict, Observation, Source};
+    use crate::model::{ContainerRecord, LeaseActs, Moment, Now, WireTime};
+
+    fn observe(election: &mut Election, observation: Observation) {
+        election.observe(Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) }, observation);
+    }
+
+    fn show(election: &mut Election, pod: PodRecord) {
+        observe(election, Observation::Pod { record: pod.into() });
+    }
+
+    /// A Lease with this holder and these options.
+    fn show_lease(election: &mut Election, resource_version: u64, holder: Option<&str>, options: &str) {
+        let options = AssistOptions::read(options).unwrap();
+        let record = LeaseRecord {
+            uid: "l".to_owned(),
+            resource_version,
+            holder: holder.map(str::to_owned),
+            duration_seconds: 15,
+            acquire_time: Some(WireTime::from_micros(0)),
+            renew_time: Some(WireTime::from_micros(0)),
+            transitions: 4,
+            enrolled: true,
+            acts: LeaseActs { assist: Some(Annotation::Valid(options)), ..LeaseActs::default() },
+            ..LeaseRecord::default()
+        };
+        observe(election, Observation::Lease { record, source: Source::Watch });
+    }
+
+    #[test]
+    fn the_pod_of_an_assisted_holder_is_known_without_evidence_and_whichever_container_it_runs_in() {
+        let mut election = Election::new(Config::default(), "n", "l");
+        show_lease(&mut election, 5, Some("web-0_1"), "");
+        let verdict = LeaseVerdict::Assisted { holder: "web-0_1".into(), unprovable: Some(Doubt::NotWatched) };
+        assert_eq!(election.holder_pod(&verdict), None);
+        let pod = |uid: &str| PodRecord { name: "web-0".into(), uid: uid.into(), ..PodRecord::default() };
+        let two = [ContainerRecord::ended("a", []), ContainerRecord::ended("b", [])].into();
+        show(&mut election, PodRecord { containers: two, ..pod("old") });
+        show(&mut election, pod("new"));
+        let uid = |election: &Election| election.holder_pod(&verdict).map(|pod| pod.uid);
+        assert_eq!(uid(&election).as_deref(), Some("old"), "a later Pod of its name is another one");
+        show(&mut election, PodRecord { host_network: true, ..pod("old") });
+        assert_eq!(uid(&election), None, "its host name is that of the node");
+
+        assert_eq!(election.namespace_of_pods(), "n");
+        show_lease(&mut election, 6, None, "pod-namespace=m");
+        assert_eq!((election.namespace_of_pods(), election.assisted_pod()), ("m", None));
+    }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Doubt, HolderEvidence, has_terminated, is_pod_of, place};
-use crate::election::Election;
 use crate::election::member::Member;
-use crate::model::{CandidateKey, Evidence, Moment, NodeRecord, Observed, PodRecord};
+use crate::election::{Election, LeaseVerdict};
+use crate::model::{CandidateKey, Evidence, Moment, NodeRecord, Observed, Pod, PodLabel, PodRecord};
 
 /// Where the process of a candidate runs, as far as the watches have shown it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -56,14 +56,33 @@ impl Election {
         self.holder_evidence.doubt
     }
 
+    /// The label that leads to the holder, if the Lease asks for a valid one.
+    pub fn leader_label(&self) -> Option<&PodLabel> {
+        self.lease.view.record().filter(|record| record.enrolled)?.acts.leader_label.as_deref()?.valid()
+    }
+
+    /// The Pod of a process that leads by this verdict, as far as it is known.
+    pub fn holder_pod(&self, verdict: &LeaseVerdict) -> Option<Pod> {
+        let record = self.lease.view.record()?;
+        match verdict {
+            LeaseVerdict::Held { holder, taken_up: true, .. } => {
+                let member = self.members.get(holder)?;
+                let own = |pod: &Arc<PodRecord>| is_pod_of(record, &member.record, pod).is_ok().then(|| reference(pod));
+                member.record.pod.clone().or_else(|| member.home.pod.as_ref().and_then(own))
+            }
+            LeaseVerdict::Assisted { holder, .. } => self.identified_pod(holder).map(reference),
+            _ => None,
+        }
+    }
+
     /// Checks what the evidence proves about the present holder.
     pub(in crate::election) fn judge_evidence(&mut self, now: Moment) {
+        self.settle_assisted_holder();
         if !self.config.evidence.pods || self.holder_evidence.proof.is_some() {
             return;
         }
         let Some(changed_at) = self.lease.view.present().map(Observed::changed_at) else { return };
         let evidence = if self.is_assisted() {
-            self.settle_assisted_holder();
             self.assisted_evidence()
         } else {
             let Some((observed, member)) = self.placed_holder() else { return };
@@ -97,6 +116,10 @@ impl Election {
         }
         has_terminated(record, pod)
     }
+}
+
+fn reference(pod: &Arc<PodRecord>) -> Pod {
+    Pod { name: pod.name.to_string(), uid: pod.uid.to_string() }
 }
 
 #[cfg(test)]
@@ -178,6 +201,33 @@ mod tests {
         election.observe(at(4), pod("v", "o"));
         let home = &election.members.values().next().unwrap().home;
         assert!(home.node_off_since.is_none() && election.concerns_node("o"));
+    }
+
+    #[test]
+    fn the_pod_of_a_holder_is_known_by_its_candidate_or_the_session_of_a_static_pod_once_its_term_has_begun() {
+        let held = |holder: &str, taken_up| LeaseVerdict::Held {
+            holder: CandidateKey::hustings(holder),
+            preferred: None,
+            taken_up,
+        };
+        let mut election = renewed(EvidenceConfig::default(), &[]);
+        let own = Some(Pod { name: "a".to_owned(), uid: "u".to_owned() });
+        // The Pod itself need not be known.
+        assert_eq!(election.holder_pod(&held("a", true)), own);
+        for verdict in [held("a", false), held("b", true), LeaseVerdict::Foreign { holder: "a".into() }] {
+            assert_eq!(election.holder_pod(&verdict), None, "{verdict:?}");
+        }
+        // A static pod owns no candidate.
+        let record = election.candidates().next().unwrap().clone();
+        let without_owner = CandidateRecord { resource_version: 7, pod: None, ..record };
+        election.observe(at(1), Observation::Candidate { record: without_owner, source: Source::Watch });
+        for (hash, expected) in [(None, None), (Some("v"), None), (Some("u"), Some("mirror"))] {
+            let config_hash = hash.map(Into::into);
+            let pod = PodRecord { name: "a".into(), uid: "mirror".into(), config_hash, ..PodRecord::default() };
+            election.observe(at(1), Observation::Pod { record: pod.into() });
+            let found = election.holder_pod(&held("a", true)).map(|pod| pod.uid);
+            assert_eq!(found.as_deref(), expected, "{hash:?}");
+        }
     }
 
     /// An administrator may be wrong, and the processes of the node may run.

@@ -13,6 +13,7 @@
 
 mod harm;
 mod report;
+mod service;
 mod ways;
 
 use std::{env, process::ExitCode};

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     harm::{self, SteppedClock},
     report::{Reporter, now},
+    service,
 };
 
 /// The time between two reports.
@@ -64,6 +65,8 @@ pub(crate) async fn library() -> Result<ExitCode> {
         .shutdown(&shutdown)
         .build()?;
     let leadership = elector.leadership();
+    let answered = elector.leadership();
+    thread::spawn(move || service::answer(|| answered.is_leader()));
     thread::spawn(move || {
         let mut leads = false;
         while report_if(&reporter, &mut leads, || Ok(leadership.is_leader())).is_ok() {}

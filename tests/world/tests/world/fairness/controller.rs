@@ -31,6 +31,7 @@ impl Controller {
             own_lease: Some(own_lease),
             native: NativeMode::Off,
             evidence_pod_selector: None,
+            leader_labels: false,
             assist: Vec::new(),
             election: election::Config { evidence, ..election::Config::default() },
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
