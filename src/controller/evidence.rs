@@ -80,6 +80,7 @@ struct InitContainerFields {
 
 #[derive(Default, Deserialize)]
 struct StatusFields {
+    phase: Option<Box<str>>,
     #[serde(rename = "containerStatuses")]
     regular: Option<Vec<ContainerFields>>,
     #[serde(rename = "initContainerStatuses")]
@@ -115,6 +116,7 @@ impl<'de> Deserialize<'de> for ReadPod {
         let PodFields { metadata, spec, status } = PodFields::deserialize(deserializer)?;
         // Without a spec, assume that the containers share their processes.
         let spec = spec.unwrap_or_else(|| SpecFields { share_process_namespace: true, ..SpecFields::default() });
+        let status = status.unwrap_or_default();
         let record = PodRecord {
             name: metadata.name.as_deref().unwrap_or_default().into(),
             uid: metadata.uid,
@@ -122,7 +124,8 @@ impl<'de> Deserialize<'de> for ReadPod {
             host_network: spec.host_network,
             host_pid: spec.host_pid,
             share_process_namespace: spec.share_process_namespace,
-            containers: containers(&spec, status.unwrap_or_default()),
+            is_over: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            containers: containers(&spec, status),
             node: spec.node_name.map(Into::into),
         };
         let (namespace, name, resource_version) = (metadata.namespace, metadata.name, metadata.resource_version);

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use hustings_client::store::Failure;
+use hustings_client::store::{Failure, failure_of};
 use hustings_core::leader_label::{LabelRefusal, LabelStep, LabelledPod, next_step};
 use hustings_core::model::{Pod, PodLabel};
 use k8s_openapi::api::core::v1::Pod as PodObject;
@@ -147,7 +147,7 @@ impl LabelJob<'_> {
     async fn send<T>(&self, request: impl Future<Output = kube::Result<T>>, pod: &str) -> Result<T, Failure> {
         let timeout = self.requests.timeout;
         let answer = match tokio::time::timeout(timeout, request).await {
-            Ok(answer) => answer.map_err(Failure::from),
+            Ok(answer) => answer.map_err(failure_of),
             Err(_) => Err(Failure::TimedOut(timeout)),
         };
         self.requests.executor.record(self.lease, RequestKind::Label, pod, answer.as_ref().err());

@@ -89,7 +89,7 @@ fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Dou
     }
     let mut doubt = Doubt::NotTerminated;
     for end in pod.ends(container) {
-        match is_end_of_term(record, end) {
+        match is_end_of_term(record, pod, end) {
             Ok(()) => return Ok(Evidence::ContainerTerminated),
             Err(found) => doubt = found,
         }
@@ -98,10 +98,12 @@ fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Dou
 }
 
 /// Checks whether this end of a container also ended the term. All times come from the clock of one node.
-fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt> {
+fn is_end_of_term(record: &LeaseRecord, pod: &PodRecord, end: &ContainerEnd) -> Result<(), Doubt> {
     let is_observed = !UNOBSERVED_ENDS.contains(&&*end.reason);
     let finished_at = end.finished_at.filter(|_| is_observed).ok_or(Doubt::EndUnobserved)?;
-    if record.acquire_time.is_none_or(|acquired| finished_at < acquired) {
+    // An end in the second of the acquisition may be that of a former instance, unless none can have followed.
+    let latest = if pod.is_over { finished_at.after(TRUNCATION) } else { finished_at };
+    if record.acquire_time.is_none_or(|acquired| latest < acquired) {
         return Err(Doubt::EndedBeforeTerm);
     }
     let is_later = |renewed: WireTime| renewed > finished_at.after(TRUNCATION);
@@ -168,12 +170,16 @@ mod tests {
         let time = |millis: i64| Some(WireTime::from_micros(millis * 1_000));
         let end = |finished_at| ContainerEnd { finished_at, ..ContainerEnd::default() };
         let record = LeaseRecord { acquire_time: time(5_000), renew_time: time(9_000), ..LeaseRecord::default() };
+        let pod = |is_over| PodRecord { is_over, ..PodRecord::default() };
         for (finished, expected) in [(7_999, Err(Doubt::RenewedAfterEnd)), (8_000, Ok(()))] {
-            assert_eq!(is_end_of_term(&record, &end(time(finished))), expected, "{finished} ms");
+            assert_eq!(is_end_of_term(&record, &pod(false), &end(time(finished))), expected, "{finished} ms");
         }
         let record = LeaseRecord { renew_time: time(5_000), ..record };
         for (finished, expected) in [(4_999, Err(Doubt::EndedBeforeTerm)), (5_000, Ok(()))] {
-            assert_eq!(is_end_of_term(&record, &end(time(finished))), expected, "{finished} ms");
+            assert_eq!(is_end_of_term(&record, &pod(false), &end(time(finished))), expected, "{finished} ms");
+        }
+        for (finished, expected) in [(3_999, Err(Doubt::EndedBeforeTerm)), (4_000, Ok(()))] {
+            assert_eq!(is_end_of_term(&record, &pod(true), &end(time(finished))), expected, "{finished} ms");
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct PodRecord {
     pub host_pid: bool,
     /// `spec.shareProcessNamespace`.
     pub share_process_namespace: bool,
+    /// Whether `status.phase` is `Succeeded` or `Failed`: none of its containers will start again.
+    pub is_over: bool,
     /// The containers that may run beside one another, as far as the kubelet has reported them.
     pub containers: Box<[ContainerRecord]>,
 }

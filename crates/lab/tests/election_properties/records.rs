@@ -146,16 +146,16 @@ fn pod() -> impl Strategy<Value = PodRecord> {
             ContainerRecord::ended(container, [ContainerEnd { finished_at, ..ContainerEnd::default() }])
         },
     );
-    (text(), text(), proptest::option::of(text()), any::<bool>(), proptest::collection::vec(end, 0..3)).prop_map(
-        |(name, uid, node, share_process_namespace, containers)| PodRecord {
+    (text(), text(), proptest::option::of(text()), any::<(bool, bool)>(), proptest::collection::vec(end, 0..3))
+        .prop_map(|(name, uid, node, (share_process_namespace, is_over), containers)| PodRecord {
             name: name.into(),
             uid: uid.into(),
             node: node.map(Into::into),
             share_process_namespace,
+            is_over,
             containers: containers.into(),
             ..PodRecord::default()
-        },
-    )
+        })
 }
 
 fn node() -> impl Strategy<Value = NodeRecord> {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `config settling=0s window=5s validity=5s namespace=.. lag=2s` | must come first; `lag` is the delay of the watch |
 //! | `config evidence=pods`, `evidence=nodes` | must come first; the controller watches Pods, or also Nodes |
-//! | `pod NAME uid=x hash=x node=n container=c started=1s finished=12s reason=Error` | changes a Pod, adds the end of one container, and lets the watch show that at once; flags `running` (the container has not ended), `beside` (it is an ephemeral one), `shared`, `host-pid`, `host-network`, `timeless` (the end has no time), `hidden` (the watch does not show it), `deleted` (the watch shows its deletion with this last state), `gone` (a new list lacks it) |
+//! | `pod NAME uid=x hash=x node=n container=c started=1s finished=12s reason=Error` | changes a Pod, adds the end of one container, and lets the watch show that at once; flags `running` (the container has not ended), `beside` (it is an ephemeral one), `shared`, `host-pid`, `host-network`, `timeless` (the end has no time), `over` (no container starts again), `hidden` (the watch does not show it), `deleted` (the watch shows its deletion with this last state), `gone` (a new list lacks it) |
 //! | `node NAME` | changes a Node, and lets the watch show that; flags `out` (of service), `ready` |
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes a candidate; if it was deleted, its process gets it back; `strategy=Mine` means `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes up no grant), `diligent` (takes up grants again), `stubborn` (does not hand over), `refused` (the server rejects its pings), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of this name is its owner) |
 //! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes the candidate for this time; `exclude=none` ends the exclusion, and any other text is malformed |
@@ -225,8 +225,8 @@ fn pod(world: &mut World, case: &mut TestCase) {
     let (uid, hash, node) = (text(case, "uid"), text(case, "hash"), text(case, "node"));
     let (container, reason) = (text(case, "container"), text(case, "reason"));
     let [started, finished] = ["started", "finished"].map(|time| duration(case, time));
-    let [running, beside, gone, timeless, hidden, deleted] =
-        ["running", "beside", "gone", "timeless", "hidden", "deleted"].map(|flag| self::flag(case, flag));
+    let [running, beside, gone, timeless, hidden, deleted, over] =
+        ["running", "beside", "gone", "timeless", "hidden", "deleted", "over"].map(|flag| self::flag(case, flag));
     let [shared, host_pid, host_network] = ["shared", "host-pid", "host-network"].map(|flag| self::flag(case, flag));
     let name = name(case);
     let server = &mut world.lab.server;
@@ -244,6 +244,7 @@ fn pod(world: &mut World, case: &mut TestCase) {
     pod.uid = uid.unwrap_or_else(|| name.clone()).into();
     pod.config_hash = hash.map(Into::into).or(pod.config_hash.take());
     (pod.share_process_namespace, pod.host_pid, pod.host_network) = (shared, host_pid, host_network);
+    pod.is_over |= over;
     pod.node = node.map(Into::into).or(pod.node.take());
     if let Some(container) = container {
         let end = ContainerEnd {

@@ -150,7 +150,7 @@ fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result
     let starts_in_time =
         |start: WireTime| record.acquire_time.is_some_and(|at| start <= at.after(START_RECORDED_WITHIN));
     let covers = |end: &ContainerEnd| {
-        is_end_of_term(record, end)?;
+        is_end_of_term(record, pod, end)?;
         if end.started_at.is_some_and(starts_in_time) {
             Ok(Evidence::ContainerTerminated)
         } else {
