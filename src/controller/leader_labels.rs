@@ -38,6 +38,9 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// be gone with the permissions there.
 const MOST_DOUBLINGS: u32 = 16;
 
+/// The most labels that are being removed because no Lease asks for them any more.
+const MOST_LEAVING: usize = 1024;
+
 /// For how long a label must be left alone before it begins with the shortest pause again.
 const CALM: Duration = Duration::from_mins(2);
 
@@ -308,6 +311,9 @@ impl LeaderLabels {
             self.desired.iter().find(|(other, wanted)| wanted.key == key && self.conflict(other, &key).is_none());
         if let Some((next, holder)) = next.map(|(next, wanted)| (next.clone(), wanted.holder.clone())) {
             self.assign(&next, &key, holder);
+        } else if self.labels.values().filter(|state| !state.is_wanted).count() > MOST_LEAVING {
+            tracing::warn!(namespace = %key.namespace, label = %key.label, "too many labels to remove: left one as it is");
+            self.labels.remove(&key);
         }
     }
 }

@@ -204,3 +204,12 @@ async fn a_controller_that_no_longer_leads_forgets_everything_and_its_jobs_end()
     labels.stop().await;
     assert!(labels.jobs.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_so_many_labels_are_being_removed_at_a_time() {
+    let (mut labels, _) = labels(&[], |_| true);
+    for number in 0..=MOST_LEAVING + 5 {
+        labels.set_desired(&lease("l"), Some((label("n", &number.to_string()), None)));
+    }
+    assert_eq!(labels.labels.len(), MOST_LEAVING + 1, "and the one that is asked for");
+}

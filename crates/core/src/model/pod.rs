@@ -8,6 +8,7 @@ use super::WireTime;
 
 /// One version of a Pod: the fields that may prove a holder dead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "as in a Pod")]
 pub struct PodRecord {
     /// `metadata.name`.
     pub name: Box<str>,
