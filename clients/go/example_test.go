@@ -53,7 +53,9 @@ func ExampleNew_byVersion() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go func() { log.Fatal(elector.Run(context.Background(), func(ctx context.Context, _ *hustings.Term) { <-ctx.Done() })) }()
+	go func() {
+		log.Fatal(elector.Run(context.Background(), func(ctx context.Context, _ *hustings.Term) { <-ctx.Done() }))
+	}()
 }
 
 // An error names every setting that is wrong.
