@@ -155,6 +155,9 @@ func (e *Elector) create() error {
 	if e.instance, err = newInstance(); err != nil {
 		return err
 	}
+	if why := e.instance.Interpreted(); why != nil {
+		e.log.Info("the elector is interpreted, since it cannot be compiled: each decision takes about a millisecond", "error", why)
+	}
 	created, err := e.createIn(config, nil)
 	if err != nil {
 		return err
