@@ -87,9 +87,9 @@ type view struct {
 	err           error // why the elector has ended
 }
 
-// New returns an elector for the Lease of this namespace and name. An empty namespace is that of the pod. The elector has connections of its own, with the
-// credentials of the configuration; rate limits and timeouts of the configuration do not apply to it. It sends its first
-// request when it runs.
+// New returns an elector for the Lease of this namespace and name. An empty namespace is that of the pod. The elector has
+// connections of its own, with the credentials of the configuration; rate limits and timeouts of the configuration do not
+// apply to it. It sends its first request when it runs.
 //
 // The error has all problems of the settings.
 func New(config *rest.Config, namespace, lease string, options Options) (*Elector, error) {
@@ -154,6 +154,9 @@ func (e *Elector) create() error {
 	}
 	if e.instance, err = newInstance(); err != nil {
 		return err
+	}
+	if why := e.instance.Interpreted(); why != nil {
+		e.log.Info("the elector is interpreted, since it cannot be compiled: each decision takes about a millisecond", "error", why)
 	}
 	created, err := e.createIn(config, nil)
 	if err != nil {

@@ -63,6 +63,7 @@ type GateError struct {
 	why            string
 }
 
+// Error says whether the write was sent.
 func (e *GateError) Error() string {
 	if e.OutcomeUnknown {
 		return fmt.Sprintf("%s Lease %s: the outcome of the write is unknown; read before you write again", e.why, e.Lease)

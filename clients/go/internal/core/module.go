@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -21,26 +22,55 @@ const scratch = 4096
 // ErrTrapped means that an instance is broken and must not be called again.
 var ErrTrapped = errors.New("the WebAssembly module of the elector has trapped: this is a bug, please report it")
 
-// A Program is the module, compiled, of which each elector has an instance.
+// A Program is the module, ready to run, of which each elector has an instance.
 type Program struct {
 	runtime wazero.Runtime
 	code    wazero.CompiledModule
+	// interpreted is why the module is interpreted, or nil if it is compiled.
+	interpreted error
 }
 
-// Compile compiles the module to machine code, or for wazero's interpreter on a system whose machine code wazero does not
-// know.
+// Compile compiles the module to machine code. Where that fails, such as on a system that allows no executable memory,
+// the module is interpreted.
 func Compile(module []byte) (*Program, error) {
+	program, err := prepare(wazero.NewRuntimeConfigCompiler(), module)
+	if err != nil {
+		return Interpret(module, err)
+	}
+	// The compiler has left some 40 MB of garbage, which the Go runtime would keep for a heap that never grows to that.
+	go debug.FreeOSMemory()
+	return program, nil
+}
+
+// Interpret prepares the module for wazero's interpreter, because of a failure to compile it.
+func Interpret(module []byte, failure error) (*Program, error) {
+	program, err := prepare(wazero.NewRuntimeConfigInterpreter(), module)
+	if err != nil {
+		return nil, fmt.Errorf("cannot interpret the WebAssembly module of the elector: %w", errors.Join(err, failure))
+	}
+	program.interpreted = failure
+	return program, nil
+}
+
+// prepare turns a panic of wazero into an error: it panics if it gets no executable memory.
+func prepare(config wazero.RuntimeConfig, module []byte) (program *Program, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			program, err = nil, fmt.Errorf("wazero panicked: %v", value)
+		}
+	}()
 	ctx := context.Background()
-	machine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig())
+	machine := wazero.NewRuntimeWithConfig(ctx, config)
 	code, err := machine.CompileModule(ctx, module)
 	if err != nil {
-		return nil, fmt.Errorf("cannot compile the WebAssembly module of the elector: %w", err)
+		return nil, errors.Join(err, machine.Close(ctx))
 	}
-	return &Program{machine, code}, nil
+	return &Program{runtime: machine, code: code}, nil
 }
 
 // An Instance is one instance of the module. It is not safe for concurrent use.
 type Instance struct {
+	program                                  *Program
 	module                                   api.Module
 	allocate, free, create, step, drop, gate api.Function
 	broken                                   bool
@@ -59,7 +89,7 @@ func (p *Program) New() (*Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the WebAssembly module of the elector: %w", err)
 	}
-	i := &Instance{module: module}
+	i := &Instance{program: p, module: module}
 	var abi api.Function
 	for name, function := range map[string]*api.Function{
 		"hustings_alloc": &i.allocate, "hustings_free": &i.free, "hustings_new": &i.create,
@@ -78,6 +108,9 @@ func (p *Program) New() (*Instance, error) {
 	}
 	return i, nil
 }
+
+// Interpreted returns why the module is interpreted, or nil if it is compiled.
+func (i *Instance) Interpreted() error { return i.program.interpreted }
 
 // Create creates an elector.
 func (i *Instance) Create(moment, wall int64, config []byte) (Created, error) {

@@ -3,6 +3,9 @@ package testkit
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -33,41 +36,64 @@ const (
 var plane struct {
 	sync.Mutex
 	kubeconfig string
-	up         *exec.Cmd
+	stop       func()
 }
 
 // Kubeconfig returns the kubeconfig of a real control plane, which the tests of one package share.
 func Kubeconfig(t testing.TB) string {
+	plane.Lock()
+	defer plane.Unlock()
+	if plane.stop == nil {
+		kubeconfig, stop, err := Up()
+		if errors.Is(err, errNone) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		plane.kubeconfig, plane.stop = kubeconfig, stop
+	}
+	return plane.kubeconfig
+}
+
+var errNone = fmt.Errorf("this needs a control plane: set %s, or %s to the program `up` of tests/kit/controlplane",
+	kubeconfigVariable, upVariable)
+
+// Up returns the kubeconfig of a real control plane, and a function that stops it if this process has started it.
+func Up() (kubeconfig string, stop func(), err error) {
 	if path := os.Getenv(kubeconfigVariable); path != "" {
-		return path
+		return path, func() {}, nil
 	}
 	up := os.Getenv(upVariable)
 	if up == "" {
-		t.Skipf("this test needs a control plane: set %s, or %s to the program `up` of tests/kit/controlplane",
-			kubeconfigVariable, upVariable)
-	}
-	plane.Lock()
-	defer plane.Unlock()
-	if plane.up != nil {
-		return plane.kubeconfig
+		return "", nil, errNone
 	}
 	command := exec.Command(up)
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
 	if err := command.Start(); err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if path, ok := strings.CutPrefix(lines.Text(), "export KUBECONFIG="); ok {
-			plane.up, plane.kubeconfig = command, path
-			return path
+			return path, func() { stopUp(command) }, nil
 		}
 	}
-	t.Fatalf("%s has not started a control plane", up)
-	return ""
+	return "", nil, fmt.Errorf("%s has not started a control plane", up)
+}
+
+func stopUp(up *exec.Cmd) {
+	_ = up.Process.Signal(os.Interrupt)
+	ended := make(chan error, 1)
+	go func() { ended <- up.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		_ = up.Process.Kill()
+	}
 }
 
 // Config returns the configuration of a client of a real control plane.
@@ -92,41 +118,18 @@ func Binary(t testing.TB) string {
 func Stop() {
 	plane.Lock()
 	defer plane.Unlock()
-	if plane.up == nil {
-		return
-	}
-	_ = plane.up.Process.Signal(os.Interrupt)
-	ended := make(chan error, 1)
-	go func() { ended <- plane.up.Wait() }()
-	select {
-	case <-ended:
-	case <-time.After(30 * time.Second):
-		_ = plane.up.Process.Kill()
+	if plane.stop != nil {
+		plane.stop()
 	}
 }
 
 // StartController installs the CRD and starts a controller, which ends with the test.
 func StartController(t testing.TB) {
-	binary, config := Binary(t), Config(t)
-	crds, err := exec.Command(binary, "crds").Output()
+	Binary(t)
+	command, err := Controller(Kubeconfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	})
-	for _, text := range strings.Split(string(crds), "\n---\n") {
-		var crd unstructured.Unstructured
-		if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
-			t.Fatal(err)
-		}
-		apply := metav1.ApplyOptions{FieldManager: "test", Force: true}
-		if _, err := client.Apply(t.Context(), crd.GetName(), &crd, apply); err != nil {
-			t.Fatal(err)
-		}
-	}
-	command := exec.Command(binary, "controller", "--kubeconfig", Kubeconfig(t), "--namespace", "default",
-		"--leader-elect=false", "--admin-address", "127.0.0.1:0")
 	var log bytes.Buffer
 	command.Stderr = &log
 	if err := command.Start(); err != nil {
@@ -139,4 +142,35 @@ func StartController(t testing.TB) {
 			t.Logf("log of the controller:\n%s", log.String())
 		}
 	})
+}
+
+// Controller installs the CRD, and returns the command of a controller.
+func Controller(kubeconfig string) (*exec.Cmd, error) {
+	binary := os.Getenv(binaryVariable)
+	if binary == "" {
+		return nil, fmt.Errorf("this needs the binary `hustings`: set %s", binaryVariable)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	crds, err := exec.Command(binary, "crds").Output()
+	if err != nil {
+		return nil, err
+	}
+	client := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	for _, text := range strings.Split(string(crds), "\n---\n") {
+		var crd unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
+			return nil, err
+		}
+		apply := metav1.ApplyOptions{FieldManager: "test", Force: true}
+		if _, err := client.Apply(context.Background(), crd.GetName(), &crd, apply); err != nil {
+			return nil, err
+		}
+	}
+	return exec.Command(binary, "controller", "--kubeconfig", kubeconfig, "--namespace", "default",
+		"--leader-elect=false", "--admin-address", "127.0.0.1:0"), nil
 }
