@@ -14,6 +14,7 @@ mod command_line;
 mod components;
 mod controller;
 mod fencing;
+mod go;
 mod hostile;
 mod installed;
 mod kubectl;
