@@ -13,7 +13,7 @@ use hustings_controlplane::{Tool, Tools};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use self::prometheus::Prometheus;
@@ -77,7 +77,7 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
     world.patch_lease("assisted", json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } })).await;
     prometheus.resolves("HustingsHolderUnidentified").await;
     prometheus.fires("HustingsLeaseUnheld", Some((&world.namespace, "assisted"))).await;
-    leases.delete("assisted", &DeleteParams::default()).await.unwrap();
+    world.patch_lease("assisted", json!({ "metadata": { "annotations": { "hustings.io/assist": null } } })).await;
     prometheus.resolves("HustingsLeaseUnheld").await;
 
     // A holder that renews and ignores the request to hand over.
