@@ -16,7 +16,7 @@ use super::stage::{Group, LEASE, is_in};
 /// How the newest term of this leader's process ended, in the words of the history. `None` if the history does not say.
 pub(crate) async fn ending(group: &Group, former: &Interval) -> Option<String> {
     let history = group.api::<ReadLease>().get(LEASE).await.unwrap().record.history;
-    let ago = since_start() - Duration::from_nanos(former.process_began());
+    let ago = since_start().saturating_sub(Duration::from_nanos(former.process_began()));
     let began = WireTime::from_micros(SystemClock.wall().as_micros() - i64::try_from(ago.as_micros()).unwrap());
     let mut terms = history.terms().filter(|term| is_in(&term.holder, &former.replica) && term.until >= began);
     terms.next().map(|term| term.ending.to_string())
