@@ -42,14 +42,14 @@ pub(super) async fn assist(world: &World, options: &str) {
     leases.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-/// Writes that an instance of these containers, which started a minute ago, ended just now. The last term may have begun in
-/// this second, so the time of the end is rounded up.
+/// Writes that an instance of these containers, which started a minute ago, ended a moment from now: the times have no
+/// fraction, and an end must not be before the acquisition.
 async fn report_end(world: &World, pod: &str, containers: &[&str]) {
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
     let time = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let (now, start) =
+    let (end, start) =
         (Timestamp::now() + SignedDuration::from_secs(1), Timestamp::now() - SignedDuration::from_mins(1));
-    let terminated = json!({ "terminated": { "exitCode": 137, "startedAt": time(start), "finishedAt": time(now) } });
+    let terminated = json!({ "terminated": { "exitCode": 137, "startedAt": time(start), "finishedAt": time(end) } });
     let container = |name: &&str| json!({ "name": name, "image": "app", "imageID": "", "ready": false, "restartCount": 1, "state": terminated });
     let statuses: Vec<Value> = containers.iter().map(container).collect();
     let status = json!({ "status": { "containerStatuses": statuses } });
