@@ -280,3 +280,6 @@ impl Pending {
         self.begun.after(if self.withheld { timeout.saturating_mul(9) / 10 } else { timeout })
     }
 }
+
+#[cfg(test)]
+mod tests;

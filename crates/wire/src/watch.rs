@@ -244,3 +244,6 @@ fn ends_state(line: &[u8]) -> bool {
         metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true")
     })
 }
+
+#[cfg(test)]
+mod tests;

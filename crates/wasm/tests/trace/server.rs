@@ -72,9 +72,9 @@ impl Server {
         self.store("ADDED", path, object)
     }
 
-    fn patch(&mut self, path: &str, patch: &Value) -> Response {
+    fn patch(&mut self, path: &str, change: &Value) -> Response {
         let Some(former) = self.objects.get(path) else { return not_found(path) };
-        let (metadata, asked) = (&former["metadata"], &patch["metadata"]);
+        let (metadata, asked) = (&former["metadata"], &change["metadata"]);
         if !asked["uid"].is_null() && asked["uid"] != metadata["uid"] {
             let (code, text) = failure(422, "Invalid", path, "the uid is another one");
             return (code, text.replace(r#""causes":[]"#, r#""causes":[{"field":"metadata.uid"}]"#));
@@ -83,7 +83,7 @@ impl Server {
             return failure(409, "Conflict", path, "the object has been modified");
         }
         let mut object = former.clone();
-        merge(&mut object, patch);
+        merge(&mut object, change);
         self.store("MODIFIED", path.to_owned(), object)
     }
 

@@ -153,8 +153,8 @@ impl World {
     }
 
     /// Changes an object as an administrator.
-    pub(crate) fn edit(&mut self, path: &str, patch: &Value) {
-        self.server.handle("PATCH", path, &patch.to_string(), WireTime::from_micros(BEGINNING + self.now));
+    pub(crate) fn edit(&mut self, path: &str, change: &Value) {
+        self.server.handle("PATCH", path, &change.to_string(), WireTime::from_micros(BEGINNING + self.now));
         self.changed();
     }
 
