@@ -84,9 +84,10 @@ impl Settings {
             "namespace": "n", "leaseName": "l", "identity": "a", "random": "0123456789abcdef0123456789abcdef",
             "heartbeat": self.heartbeat, "keepOnStop": self.keep,
         });
-        match self.direct {
-            true => config["direct"] = json!({ "key": "3" }),
-            false => config["coordinated"] = json!({ "binaryVersion": "1.0.0" }),
+        if self.direct {
+            config["direct"] = json!({ "key": "3" });
+        } else {
+            config["coordinated"] = json!({ "binaryVersion": "1.0.0" });
         }
         if let Some(most) = self.fail_open {
             config["failOpen"] = json!({ "atMostUs": most });
