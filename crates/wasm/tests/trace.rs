@@ -140,27 +140,76 @@ fn the_recorded_trace_is_what_the_module_answers() {
     assert!(recorded == lines, "the trace is out of date: run `REWRITE=1 cargo test -p hustings-wasm`");
 }
 
-#[test]
-fn a_replay_of_the_trace_finds_no_difference() {
+/// The calls of the recorded trace.
+fn recorded() -> Vec<Value> {
     let mut recorded = String::new();
     GzDecoder::new(File::open(file()).unwrap()).read_to_string(&mut recorded).unwrap();
-    let mut module = Module::default();
-    for (number, line) in recorded.lines().enumerate() {
-        let call: Value = serde_json::from_str(line).unwrap();
-        let text = |name: &str| call[name].as_str().unwrap().as_bytes();
-        let int = |name: &str| call[name].as_i64().unwrap();
-        let elector = call["elector"].as_u64().and_then(|elector| u32::try_from(elector).ok()).unwrap_or_default();
-        let answer = match call["call"].as_str().unwrap() {
-            "new" => module.create(int("momentUs"), int("wallUs"), text("config")),
-            "step" => {
-                let draw = u32::try_from(int("draw")).unwrap();
-                module.step(elector, int("momentUs"), int("wallUs"), draw, text("head"), text("body"))
-            }
-            _ => {
-                module.forget(elector);
-                continue;
-            }
-        };
-        assert_eq!(answer, call["answer"].as_str().unwrap(), "line {}", number + 1);
+    recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Makes a call, and returns the answer; nothing for a call without one.
+fn make(module: &mut Module, call: &Value) -> Option<String> {
+    let text = |name: &str| call[name].as_str().unwrap().as_bytes();
+    let int = |name: &str| call[name].as_i64().unwrap();
+    let elector = call["elector"].as_u64().and_then(|elector| u32::try_from(elector).ok()).unwrap_or_default();
+    match call["call"].as_str().unwrap() {
+        "new" => Some(module.create(int("momentUs"), int("wallUs"), text("config"))),
+        "step" => {
+            let draw = u32::try_from(int("draw")).unwrap();
+            Some(module.step(elector, int("momentUs"), int("wallUs"), draw, text("head"), text("body")))
+        }
+        _ => {
+            module.forget(elector);
+            None
+        }
     }
+}
+
+#[test]
+fn a_replay_of_the_trace_finds_no_difference() {
+    let mut module = Module::default();
+    for (number, call) in recorded().iter().enumerate() {
+        let answer = make(&mut module, call);
+        assert_eq!(answer.as_deref(), call["answer"].as_str(), "line {}", number + 1);
+    }
+}
+
+#[test]
+fn no_change_of_a_call_causes_a_trap() {
+    let calls = recorded();
+    let (mut errors, mut random) = (0, world::Random(1));
+    for _ in 0..4 {
+        let mut module = Module::default();
+        for call in &calls {
+            let mut call = call.clone();
+            if call["call"] == "step" && random.below(8) == 0 {
+                change(&mut call, &mut random);
+            }
+            let answer = make(&mut module, &call).unwrap_or_else(|| "{}".to_owned());
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            errors += usize::from(answer.get("error").is_some());
+        }
+    }
+    assert!(errors > 100, "the changes are noticed: {errors}");
+}
+
+/// Changes something in a step.
+fn change(call: &mut Value, random: &mut world::Random) {
+    let field = ["head", "body"][usize::from(random.below(2) == 0)];
+    let mut text = call[field].as_str().unwrap().as_bytes().to_vec();
+    match random.below(6) {
+        0 => call["momentUs"] = json!(random.next() >> 8),
+        1 => call["wallUs"] = json!(random.next() >> (1 + random.below(40))),
+        2 => call["elector"] = json!(random.below(12)),
+        3 => text.truncate(usize::try_from(random.below(200)).unwrap()),
+        4 => text = text.iter().rev().copied().collect(),
+        _ => {
+            for _ in 0..=random.below(3) {
+                let place = usize::try_from(random.below(1 + text.len() as u64)).unwrap();
+                let digit = b'0' + u8::try_from(random.below(10)).unwrap();
+                text.splice(place..text.len().min(place + 1), [digit]);
+            }
+        }
+    }
+    call[field] = json!(String::from_utf8_lossy(&text));
 }

@@ -29,12 +29,15 @@ pub(crate) struct World {
     sequence: u64,
     /// The requests in a hundred that the network loses or the server refuses.
     pub(crate) trouble: u64,
-    random: u64,
+    random: Random,
     /// The calls and their answers.
     pub(crate) trace: Vec<Value>,
     /// How often each code of a note occurred.
     pub(crate) notes: BTreeMap<String, usize>,
 }
+
+/// SplitMix64.
+pub(crate) struct Random(pub(crate) u64);
 
 /// A host and its elector.
 pub(crate) struct Host {
@@ -71,6 +74,20 @@ enum Fate {
     Page,
 }
 
+impl Random {
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`.
+    pub(crate) const fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
@@ -82,18 +99,14 @@ impl World {
             queue: BTreeMap::new(),
             sequence: 0,
             trouble: 0,
-            random: seed,
+            random: Random(seed),
             trace: Vec::new(),
             notes: BTreeMap::new(),
         }
     }
 
-    /// SplitMix64.
     fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.random.next()
     }
 
     fn push(&mut self, after: i64, event: Event) {
