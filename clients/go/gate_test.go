@@ -231,6 +231,28 @@ func TestAWriteEndsWithItsTermAndAtItsDeadline(t *testing.T) {
 	}
 }
 
+func TestNoWriteBeginsThatMayOutlastItsTerm(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a")
+	options.Timing = Timing{}
+	r := startReplica(t, server, options, nil)
+	r.awaitLeader(t)
+	gate, client := gateOf(t, r.Elector, GateOptions{Deadline: 7 * time.Second})
+	testkit.Eventually(t, "the gate is open", gate.IsOpen)
+	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPatch {
+			return false
+		}
+		testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
+		return true
+	})
+	testkit.Eventually(t, "the gate closes", func() bool { return !gate.IsOpen() })
+	if err := send(client, "POST", server.URL+configMaps, "{}"); !IsNotLeading(err) || !r.IsLeader() {
+		t.Errorf("error: %v; leads: %t", err, r.IsLeader())
+	}
+	server.SetFault(nil)
+}
+
 func TestAGateWhoseDeadlineDoesNotFitIsRefused(t *testing.T) {
 	elector := standby(t, testkit.NewServer(t))
 	for _, options := range []GateOptions{{Deadline: time.Second}, {Deadline: -1}, {Park: -1}} {

@@ -106,5 +106,31 @@ func TestAThawedHolderNeverLeadsBesideItsSuccessor(t *testing.T) {
 	}
 }
 
+// A controller elects among candidates in Go and in Rust: the oldest version leads, also if it joins last.
+func TestTheOldestVersionOfTwoLanguagesLeads(t *testing.T) {
+	binary, kubeconfig := testkit.Binary(t), testkit.Kubeconfig(t)
+	testkit.StartController(t)
+	report, lease := filepath.Join(t.TempDir(), "report"), "versions-"+suffix()
+	start := func(identity, version string) {
+		helper{
+			Kubeconfig: kubeconfig, Lease: lease, Report: report, Seconds: [3]float64{15, 10, 2},
+			Identity: identity + "-" + lease, Version: version,
+		}.start(t)
+	}
+	leads := func(identity string) {
+		t.Helper()
+		testkit.Eventually(t, identity+" leads", func() bool { return testkit.Leader(t, report) == identity+"-"+lease })
+	}
+	start("go-new", "1.3.0")
+	leads("go-new")
+	command := exec.Command(binary, "run", "--kubeconfig", kubeconfig, "--namespace", "default", "--lease", lease,
+		"--identity", "rust-"+lease, "--binary-version", "1.2.0", "--", os.Args[0])
+	startCommand(t, command, helperVariable+`={"Report":"`+report+`","Identity":"rust-`+lease+`"}`)
+	leads("rust")
+	start("go-old", "1.1.0")
+	leads("go-old")
+	testkit.Reigns(t, report)
+}
+
 // suffix makes the name of a Lease unique in a control plane that several runs share.
 func suffix() string { return strconv.FormatInt(time.Now().UnixMilli(), 36) }

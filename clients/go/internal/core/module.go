@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 )
 
 // version is the version of the interface that this package knows.
@@ -32,7 +30,7 @@ type Program struct {
 // Compile compiles the module to machine code, or for wazero's interpreter on a system whose machine code wazero does not
 // know.
 func Compile(module []byte) (*Program, error) {
-	ctx := experimental.WithCompilationWorkers(context.Background(), runtime.GOMAXPROCS(0))
+	ctx := context.Background()
 	machine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig())
 	code, err := machine.CompileModule(ctx, module)
 	if err != nil {

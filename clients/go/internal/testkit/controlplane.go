@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bufio"
+	"bytes"
 	"os"
 	"os/exec"
 	"strings"
@@ -9,8 +10,13 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 )
 
 // These environment variables give the tests a real control plane and the binary of Hustings. Tests that need one that is
@@ -97,4 +103,40 @@ func Stop() {
 	case <-time.After(30 * time.Second):
 		_ = plane.up.Process.Kill()
 	}
+}
+
+// StartController installs the CRD and starts a controller, which ends with the test.
+func StartController(t testing.TB) {
+	binary, config := Binary(t), Config(t)
+	crds, err := exec.Command(binary, "crds").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	for _, text := range strings.Split(string(crds), "\n---\n") {
+		var crd unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(text), &crd.Object); err != nil {
+			t.Fatal(err)
+		}
+		apply := metav1.ApplyOptions{FieldManager: "test", Force: true}
+		if _, err := client.Apply(t.Context(), crd.GetName(), &crd, apply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.Command(binary, "controller", "--kubeconfig", Kubeconfig(t), "--namespace", "default",
+		"--leader-elect=false", "--admin-address", "127.0.0.1:0")
+	var log bytes.Buffer
+	command.Stderr = &log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		if t.Failed() {
+			t.Logf("log of the controller:\n%s", log.String())
+		}
+	})
 }

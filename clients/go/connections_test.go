@@ -1,0 +1,105 @@
+package hustings
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hustings.io/go/internal/core"
+)
+
+// reports collects what happens to requests.
+type reports chan core.Event
+
+func (r reports) report(event core.Event, _ []byte) { r <- event }
+
+// After a failover of the load balancer, each request on an existing connection gets no answer, while new connections
+// work at once. One request finds that out, and not one for each connection.
+func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *testing.T) {
+	var stale, together sync.Map
+	var failedOver atomic.Bool
+	var arrived sync.WaitGroup
+	arrived.Add(3)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !failedOver.Load() {
+			stale.Store(r.RemoteAddr, true)
+		} else if _, ok := stale.Load(r.RemoteAddr); ok {
+			<-r.Context().Done()
+			return
+		}
+		if _, again := together.LoadOrStore(r.URL.Path, true); !again && r.URL.Path != "/watch" {
+			// Three at once need three connections.
+			arrived.Done()
+			arrived.Wait()
+		}
+		if r.URL.Path == "/watch" {
+			_, _ = io.WriteString(w, "line\ncut o")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	connections, err := newConnections(server.URL, systemClock, func() (*http.Client, error) {
+		return clientOf(&http.Transport{MaxIdleConnsPerHost: 10}), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, id := make(reports, 10), uint64(0)
+	send := func(path string, timeout time.Duration, stream bool) {
+		id++
+		until := systemClock.moment() + timeout.Microseconds()
+		connections.send(t.Context(), &core.Request{ID: id, Method: "GET", Path: path, UntilUs: until, Stream: stream}, got.report)
+	}
+	expect := func(id uint64, what string) core.Event {
+		t.Helper()
+		event := <-got
+		if event.ID != id || event.Event != what {
+			t.Fatalf("%+v, not %d %s", event, id, what)
+		}
+		return event
+	}
+	send("/watch", time.Minute, true)
+	expect(1, "line")
+	for _, path := range []string{"/a", "/b", "/c"} {
+		send(path, time.Minute, false)
+	}
+	for range 3 {
+		if event := <-got; event.Status != http.StatusOK {
+			t.Errorf("%+v", event)
+		}
+	}
+	failedOver.Store(true)
+	send("/a", 50*time.Millisecond, false)
+	if event := expect(5, "failed"); !*event.Sent {
+		t.Error("the request was sent")
+	}
+	send("/b", time.Minute, false)
+	send("/c", time.Minute, false)
+	seen := map[uint64]core.Event{}
+	for range 3 {
+		event := <-got
+		seen[event.ID] = event
+	}
+	if seen[6].Status != http.StatusOK || seen[7].Status != http.StatusOK {
+		t.Errorf("the next requests used stale connections: %+v", seen)
+	}
+	if seen[1].Event != "end" {
+		t.Errorf("the silent stream goes on, or its cut line was reported: %+v", seen)
+	}
+
+	send("/watch", time.Minute, true)
+	expect(8, "line")
+	connections.cancel([]uint64{8})
+	expect(8, "end")
+	// Certainly nothing of it leaves the process.
+	connections.server = "http://127.0.0.1:1"
+	send("/a", time.Minute, false)
+	if event := expect(9, "failed"); *event.Sent {
+		t.Errorf("%+v", event)
+	}
+}
