@@ -56,3 +56,33 @@ func TestTheModuleAnswersAsInTheRecordedSimulation(t *testing.T) {
 	}
 	t.Log(calls)
 }
+
+// BenchmarkDecision measures a step without an event, with both conversions.
+func BenchmarkDecision(b *testing.B) {
+	instance, err := newInstance()
+	if err != nil {
+		b.Fatal(err)
+	}
+	config := `{"namespace":"n","leaseName":"l","identity":"a","random":"000102030405060708090a0b0c0d0e0f","direct":{}}`
+	created, err := instance.Create(1, 1, []byte(config))
+	if err != nil {
+		b.Fatal(err)
+	}
+	moment := int64(1)
+	for b.Loop() {
+		moment++
+		if _, err := instance.Step(created.Elector, moment, moment, 5, nil, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkIsLeader(b *testing.B) {
+	e := &Elector{clock: systemClock}
+	e.validUntil.Store(1 << 62)
+	for b.Loop() {
+		if !e.IsLeader() {
+			b.Fatal("does not lead")
+		}
+	}
+}
