@@ -55,9 +55,19 @@ func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *test
 		until := systemClock.moment() + timeout.Microseconds()
 		connections.send(t.Context(), &core.Request{ID: id, Method: "GET", Path: path, UntilUs: until, Stream: stream}, got.report)
 	}
+	next := func() core.Event {
+		t.Helper()
+		select {
+		case event := <-got:
+			return event
+		case <-time.After(time.Minute):
+			t.Fatal("nothing happens to a request")
+			return core.Event{}
+		}
+	}
 	expect := func(id uint64, what string) core.Event {
 		t.Helper()
-		event := <-got
+		event := next()
 		if event.ID != id || event.Event != what {
 			t.Fatalf("%+v, not %d %s", event, id, what)
 		}
@@ -69,7 +79,7 @@ func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *test
 		send(path, time.Minute, false)
 	}
 	for range 3 {
-		if event := <-got; event.Status != http.StatusOK {
+		if event := next(); event.Status != http.StatusOK {
 			t.Errorf("%+v", event)
 		}
 	}
@@ -82,7 +92,7 @@ func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *test
 	send("/c", time.Minute, false)
 	seen := map[uint64]core.Event{}
 	for range 3 {
-		event := <-got
+		event := next()
 		seen[event.ID] = event
 	}
 	if seen[6].Status != http.StatusOK || seen[7].Status != http.StatusOK {

@@ -305,7 +305,8 @@ func (e *Elector) Resign() {
 // it if the work cannot be stopped, or if it is not known whether it has ended, and then exit the process.
 func (e *Elector) Abandon() { e.die(ErrAbandoned) }
 
-// Wait waits until this process leads. The error is that of the context, or of the elector if it has ended.
+// Wait waits until this process leads. Work that begins then must use [Term.Hold]. The error is that of the context, or of
+// the elector if it has ended.
 func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(ctx, nil) }
 
 // Run stands for the Lease until the context is done, and calls lead once in each term.

@@ -157,3 +157,13 @@ func BenchmarkDecision(b *testing.B) {
 	b.ReportMetric(float64(took.Microseconds())/float64(steps), "us/decision")
 	b.ReportMetric(float64(steps)/float64(renewals), "decisions/renewal")
 }
+
+func BenchmarkIsLeader(b *testing.B) {
+	e := &Elector{clock: systemClock}
+	e.validUntil.Store(e.clock.moment() + time.Hour.Microseconds())
+	for b.Loop() {
+		if !e.IsLeader() {
+			b.Fatal("does not lead")
+		}
+	}
+}

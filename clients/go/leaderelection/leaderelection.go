@@ -127,7 +127,13 @@ func (le *LeaderElector) Run(ctx context.Context) {
 	err := le.elector.Run(ctx, func(ctx context.Context, term *hustings.Term) {
 		le.recordEvent("became leader")
 		if le.config.ReleaseOnCancel {
+			// Whether the Lease is lost must be clear before it is released.
+			decided, ok := term.Hold()
+			if !ok {
+				return
+			}
 			context.AfterFunc(ctx, func() {
+				defer decided()
 				le.recordEvent("stopped leading")
 				if le.elector.Term() == term {
 					stop()

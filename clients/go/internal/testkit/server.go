@@ -46,13 +46,22 @@ type change struct {
 
 // NewServer starts a server that ends with the test.
 func NewServer(t testing.TB) *Server {
-	s := &Server{leases: map[string]Object{}, changed: make(chan struct{}), requests: map[string]int{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
+	s := StartServer()
+	t.Cleanup(s.Stop)
 	return s
+}
+
+// StartServer starts a server that ends with [Server.Stop].
+func StartServer() *Server {
+	s := &Server{version: 1, leases: map[string]Object{}, changed: make(chan struct{}), requests: map[string]int{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	return s
+}
+
+// Stop ends the server and its connections.
+func (s *Server) Stop() {
+	s.CloseClientConnections()
+	s.Close()
 }
 
 // Config returns the configuration of a client of this server.
