@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -127,15 +128,18 @@ func (le *LeaderElector) Run(ctx context.Context) {
 	err := le.elector.Run(ctx, func(ctx context.Context, term *hustings.Term) {
 		le.recordEvent("became leader")
 		if le.config.ReleaseOnCancel {
+			var worked atomic.Bool
 			context.AfterFunc(ctx, func() {
 				le.recordEvent("stopped leading")
-				if le.elector.Term() == term {
-					stop()
-				} else {
+				// In this order: a term that is given up ends only after the work.
+				if isOver := le.elector.Term() != term; isOver && !worked.Load() {
 					// The Lease is lost: OnStoppedLeading must not wait for the work.
 					le.elector.Abandon()
+				} else {
+					stop()
 				}
 			})
+			defer worked.Store(true) // also after a panic
 			le.config.Callbacks.OnStartedLeading(ctx)
 			return
 		}
