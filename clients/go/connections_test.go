@@ -73,7 +73,8 @@ func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *test
 		}
 		return event
 	}
-	send("/watch", time.Minute, true)
+	// Only its silence ends it while this test lasts.
+	send("/watch", time.Hour, true)
 	expect(1, "line")
 	for _, path := range []string{"/a", "/b", "/c"} {
 		send(path, time.Minute, false)
