@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -305,106 +304,6 @@ func (e *Elector) Resign() {
 // it if the work cannot be stopped, or if it is not known whether it has ended, and then exit the process.
 func (e *Elector) Abandon() { e.die(ErrAbandoned) }
 
-// Wait waits until this process leads. Work that begins then must use [Term.Hold]. The error is that of the context, or of
-// the elector if it has ended.
-func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(ctx, nil) }
-
-// Run stands for the Lease until the context is done, and calls lead once in each term.
-//
-// The context of lead is done when the term must end. The elector gives the Lease up only after lead, and everything that
-// [Term.Hold] has registered, has ended. If that does not happen within [Timing.StopGrace], this process no longer
-// leads, and its Lease expires. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a
-// term, the elector stands again.
-//
-// If lead panics, the elector gives the Lease up, and then the panic continues in the caller of Run. An elector runs once.
-func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *Term)) error {
-	if !e.started.CompareAndSwap(false, true) {
-		return errStarted
-	}
-	go e.loop(ctx)
-	if e.options.OnNewLeader != nil {
-		go e.reportHolders()
-	}
-	var former *Term
-	for {
-		term, err := e.nextTerm(context.Background(), former)
-		if err != nil {
-			break
-		}
-		former = term
-		release, ok := term.Hold()
-		if !ok {
-			continue
-		}
-		go term.supervise()
-		done := make(chan *panicked, 1)
-		go func() {
-			var panics *panicked
-			defer release()
-			defer func() { done <- panics }()
-			defer func() {
-				if value := recover(); value != nil {
-					panics = &panicked{value, debug.Stack()}
-				}
-			}()
-			lead(term.stop, term)
-		}()
-		var panics *panicked
-		select {
-		case panics = <-done:
-		case <-e.ended.Done():
-			if err := e.Err(); !errors.Is(err, ErrStopped) && !errors.Is(err, ErrAbandoned) {
-				// The elector is dead. Its Lease expires, however soon the work stops.
-				select {
-				case panics = <-done:
-				case <-time.After(e.timing.StopGrace):
-				}
-			}
-		}
-		if panics != nil {
-			e.log.Error("the work panicked: giving the Lease up", "panic", panics.value)
-			e.stop("panicked")
-			<-e.ended.Done()
-			panic(panics)
-		}
-	}
-	isIdle := former == nil
-	if !isIdle {
-		select {
-		case <-former.work.close():
-			isIdle = true
-		default:
-		}
-	}
-	err := e.Err()
-	if isIdle {
-		// Nothing of this instance is left that another one would have to wait for.
-		e.unlock()
-	} else if errors.Is(err, ErrStopped) {
-		err = ErrWorkDidNotStop
-	}
-	if errors.Is(err, ErrStopped) {
-		return nil
-	}
-	return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
-}
-
-// A panicked is a panic of the work that continues in the caller of Run.
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (p *panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
-
-// stop stops the elector gracefully. Only the first cause counts.
-func (e *Elector) stop(cause string) {
-	select {
-	case e.stops <- cause:
-	default:
-	}
-}
-
 // current returns what readers see, and a channel that is closed when that changes.
 func (e *Elector) current() (view, <-chan struct{}) {
 	e.mutex.Lock()
@@ -435,39 +334,4 @@ func (e *Elector) die(err error) {
 	})
 	e.ranges.stopFailingOpen()
 	e.end()
-}
-
-// nextTerm waits for a running term other than the former one.
-func (e *Elector) nextTerm(ctx context.Context, former *Term) (*Term, error) {
-	for {
-		view, changed := e.current()
-		if view.err != nil {
-			return nil, view.err
-		}
-		if term := e.Term(); term != nil && term != former {
-			return term, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// reportHolders calls OnNewLeader on each change of the holder.
-func (e *Elector) reportHolders() {
-	reported := 0
-	for {
-		view, changed := e.current()
-		if view.holderChanges != reported {
-			reported = view.holderChanges
-			e.options.OnNewLeader(view.newHolder)
-		}
-		select {
-		case <-changed:
-		case <-e.ended.Done():
-			return
-		}
-	}
 }

@@ -1,12 +1,10 @@
 package hustings
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,82 +16,6 @@ import (
 
 	"hustings.io/go/internal/testkit"
 )
-
-// quick are durations by which a term lasts for a second without a renewal.
-var quick = Timing{
-	LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
-	RequestTimeout: 300 * time.Millisecond, StopGrace: 500 * time.Millisecond,
-}
-
-// A lockedBuffer is a log that several goroutines write.
-type lockedBuffer struct {
-	mutex sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(text []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.Buffer.Write(text)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.Buffer.String()
-}
-
-// testOptions returns options of a replica, and its log, which is shown if the test fails.
-func testOptions(t *testing.T, identity string) (Options, *lockedBuffer) {
-	log := new(lockedBuffer)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(log)
-		}
-	})
-	handler := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})
-	return Options{Identity: identity, Timing: quick, Logger: slog.New(handler)}, log
-}
-
-// A replica runs an elector until the end of the test.
-type replica struct {
-	*Elector
-	stop  context.CancelFunc
-	ended chan error
-}
-
-func startReplica(t *testing.T, server *testkit.Server, options Options, lead func(context.Context, *Term)) replica {
-	t.Helper()
-	elector, err := New(server.Config(), "n", "l", options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return start(t, elector, lead)
-}
-
-func start(t *testing.T, elector *Elector, lead func(context.Context, *Term)) replica {
-	ctx, stop := context.WithCancel(t.Context())
-	r := replica{elector, stop, make(chan error, 1)}
-	if lead == nil {
-		lead = func(ctx context.Context, _ *Term) { <-ctx.Done() }
-	}
-	go func() { r.ended <- elector.Run(ctx, lead) }()
-	t.Cleanup(func() {
-		stop()
-		<-elector.ended.Done()
-	})
-	return r
-}
-
-func (r replica) awaitLeader(t *testing.T) *Term {
-	t.Helper()
-	var term *Term
-	testkit.Eventually(t, r.Identity()+" leads", func() bool {
-		term = r.Term()
-		return term != nil
-	})
-	return term
-}
 
 func TestATermEndsWhenRenewalsFailAndANewOneBeginsWhenTheySucceed(t *testing.T) {
 	status := func(code int, retryAfter string) testkit.Fault {
