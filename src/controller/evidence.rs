@@ -3,13 +3,11 @@
 //! The election decides what a Pod or a Node proves. A watch shows every Pod in its scope, so this module parses only the
 //! few fields that matter.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hustings_core::model::{ContainerEnd, ContainerKind, ContainerRecord, NodeRecord, PodLabel, PodRecord, WireTime};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Resource, ResourceExt as _};
 use serde::{Deserialize, Deserializer};
 
@@ -17,7 +15,8 @@ use serde::{Deserialize, Deserializer};
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// A Pod as the watch reads it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = Pod)]
 pub(crate) struct ReadPod {
     metadata: ObjectMeta,
     /// The fields that may prove a holder dead.
@@ -26,7 +25,8 @@ pub(crate) struct ReadPod {
 }
 
 /// A Node as the watch reads it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = Node)]
 pub(super) struct ReadNode {
     metadata: ObjectMeta,
     /// The fields that may prove a holder dead.
@@ -182,42 +182,6 @@ fn read_node(node: &Node) -> NodeRecord {
         is_ready: conditions.filter(|condition| condition.type_ == "Ready").any(|ready| ready.status == "True"),
     }
 }
-
-macro_rules! resource {
-    ($read:ident, $whole:ident, $scope:ty) => {
-        impl Resource for $read {
-            type DynamicType = ();
-            type Scope = $scope;
-
-            fn kind((): &()) -> Cow<'_, str> {
-                $whole::kind(&())
-            }
-
-            fn group((): &()) -> Cow<'_, str> {
-                $whole::group(&())
-            }
-
-            fn version((): &()) -> Cow<'_, str> {
-                $whole::version(&())
-            }
-
-            fn plural((): &()) -> Cow<'_, str> {
-                $whole::plural(&())
-            }
-
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.metadata
-            }
-        }
-    };
-}
-
-resource!(ReadPod, Pod, NamespaceResourceScope);
-resource!(ReadNode, Node, ClusterResourceScope);
 
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,10 @@
 //! names the revision. Three states must be kept apart: the tag has not been read yet, there is none, or it names a
 //! revision. Without a tag, a local control plane still ranks above a remote one.
 
-use std::borrow::Cow;
-
 use futures::StreamExt as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Client;
-use kube::core::ClusterResourceScope;
-use serde::Deserialize;
+use kube::core::PartialObjectMeta;
 use tokio::sync::watch;
 
 use super::DEFAULT_GROUP;
@@ -26,6 +23,9 @@ const SYSTEM_NAMESPACE: &str = "istio-system";
 /// The label with the revision that a tag stands for.
 const REVISION_LABEL: &str = "istio.io/rev";
 
+/// The metadata of a revision tag, which is all that the server is asked for.
+type RevisionTag = PartialObjectMeta<MutatingWebhookConfiguration>;
+
 /// Istio's default revision, as far as this process knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DefaultRevision {
@@ -36,13 +36,6 @@ pub enum DefaultRevision {
     None,
     /// This revision is the default.
     Revision(String),
-}
-
-/// The relevant part of a MutatingWebhookConfiguration.
-#[derive(Clone, Debug, Deserialize)]
-struct RevisionTag {
-    #[serde(default)]
-    metadata: ObjectMeta,
 }
 
 /// Returns the key for Istio's order. A replica of the default revision ranks above every other replica; otherwise a
@@ -119,35 +112,6 @@ fn tag_name(istio_namespace: &str) -> String {
 
 fn normalized(revision: &str) -> &str {
     if revision.is_empty() { DEFAULT_GROUP } else { revision }
-}
-
-impl kube::Resource for RevisionTag {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "MutatingWebhookConfiguration".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "admissionregistration.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "mutatingwebhookconfigurations".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 #[cfg(test)]
