@@ -20,8 +20,8 @@ use crate::failure::{CANDIDATES, LOG_INTERVAL, NO_CRD, lacks_right, not_allowed}
 /// How long a single watch request may last.
 pub const LONGEST_WATCH_SECONDS: u32 = 60;
 
-/// How long a watch may be under way, even if the server does not end it.
-const LONGEST_SILENCE: Duration = Duration::from_secs(65);
+/// How long a watch may be under way, even if the server does not end it. No connection is silent for longer either.
+pub const LONGEST_SILENCE: Duration = Duration::from_secs(65);
 
 /// The minimum time between the beginnings of two watches.
 pub const SHORTEST_WATCH: Duration = Duration::from_secs(1);

@@ -12,6 +12,7 @@ use hustings_core::model::{CandidateRecord, LeaseRecord, Request};
 use hustings_wire::exchange::{Exchange, Next, groups};
 pub use hustings_wire::failure::is_missing;
 use hustings_wire::request::Decoded;
+use hustings_wire::watch::LONGEST_SILENCE;
 use kube::client::Body;
 use kube::{Client, Config};
 use rand::Rng as _;
@@ -29,9 +30,6 @@ use crate::watch::watch_object;
 /// How long connecting may take. A request also has its own deadline, which includes this time. A watch has no other
 /// deadline for its start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a connection may be silent: a watch ends after a minute.
-const LONGEST_SILENCE: Duration = Duration::from_secs(65);
 
 /// Returns a client for Lease traffic. It never repeats a request on its own, because the validity of a repeated write
 /// would count from the wrong instant.

@@ -8,11 +8,8 @@ pub(crate) fn nomination(name: &str) -> Box<Nomination> {
         name: name.to_owned(),
         lease_name: "l".to_owned(),
         binary_version: "1.0".to_owned(),
-        emulation_version: None,
-        strategy: None,
-        priority: None,
         lease_duration_seconds: 15,
         session: "s".to_owned(),
-        pod: None,
+        ..Nomination::default()
     })
 }

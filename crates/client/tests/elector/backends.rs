@@ -130,11 +130,10 @@ async fn candidates(store: &dyn Store, namespace: &str) -> Result<()> {
         lease_name: LEASE.to_owned(),
         binary_version: "1.2.0".to_owned(),
         emulation_version: Some("1.1.0".to_owned()),
-        strategy: None,
         priority: Some(3),
         lease_duration_seconds: 15,
         session: "s".to_owned(),
-        pod: None,
+        ..Nomination::default()
     };
     let mut versions = store.watch_candidate(namespace, "a");
     ensure!(sighted(&mut versions).await?.is_none());

@@ -119,11 +119,9 @@ async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Res
             lease_name: LEASE.to_owned(),
             binary_version: "1.1.0".to_owned(),
             emulation_version: Some("1.1.0".to_owned()),
-            strategy: None,
-            priority: None,
             lease_duration_seconds: 15,
             session: "s".to_owned(),
-            pod: None,
+            ..Nomination::default()
         };
         let nomination = Box::new(nomination);
         let create = store::Request::CreateCandidate { nomination, renew_time: SystemClock.wall() };

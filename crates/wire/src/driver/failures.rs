@@ -201,19 +201,8 @@ mod tests {
             assert_eq!(severity, NoteSeverity::Warning, "{line}");
             assert!(line.starts_with("request failed") && line.contains(cause), "{line}");
         }
-        let nomination = Nomination {
-            name: "l".to_owned(),
-            lease_name: "l".to_owned(),
-            binary_version: "1.0".to_owned(),
-            emulation_version: None,
-            strategy: None,
-            priority: None,
-            lease_duration_seconds: 15,
-            session: "s".to_owned(),
-            pod: None,
-        };
-        let request =
-            Request::CreateCandidate { nomination: Box::new(nomination), renew_time: WireTime::from_micros(0) };
+        let nomination = Box::new(Nomination { name: "l".to_owned(), ..Nomination::default() });
+        let request = Request::CreateCandidate { nomination, renew_time: WireTime::from_micros(0) };
         let (_, line) = logged(&request, &Failure::Missing);
         let text = "cannot create: there is no such namespace, or the LeaseCandidate CRD is not installed: install";
         assert!(line.starts_with(text) && line.contains("hustings crds"), "{line}");

@@ -88,7 +88,7 @@ pub enum CandidatePatch {
 
 /// The content of an elector's candidate. Once the object exists, its last writer owns its priority, and the controller
 /// owns `pingTime` and `status`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Nomination {
     /// The name of the candidate: the identity under which the elector holds the Lease.
     pub name: String,

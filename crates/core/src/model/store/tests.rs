@@ -13,11 +13,10 @@ fn nomination(name: &str) -> Nomination {
         lease_name: lease_name(),
         binary_version: "1.32".to_owned(),
         emulation_version: Some("1.31".to_owned()),
-        strategy: None,
         priority: Some(3),
         lease_duration_seconds: 15,
         session: "s".to_owned(),
-        pod: None,
+        ..Nomination::default()
     }
 }
 
