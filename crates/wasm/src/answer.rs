@@ -148,6 +148,20 @@ impl From<elector::Range> for Range {
     }
 }
 
+impl From<driver::Holder> for Holder {
+    fn from(driver::Holder { identity, expires_at }: driver::Holder) -> Self {
+        Self { identity, expires_at_us: instant(expires_at) }
+    }
+}
+
+impl From<driver::Obstacle> for Obstacle {
+    fn from(obstacle: driver::Obstacle) -> Self {
+        let text = obstacle.to_string();
+        let driver::Obstacle::CandidateOfAnotherLease { other, .. } = obstacle;
+        Self { lease_name: other, text }
+    }
+}
+
 impl From<driver::Renewal> for Renewal {
     fn from(driver::Renewal { took, succeeded }: driver::Renewal) -> Self {
         Self { took_us: micros(took), succeeded }

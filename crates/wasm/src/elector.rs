@@ -7,14 +7,14 @@ use http::header::CONTENT_TYPE;
 use hustings_core::elector::{AttemptId, Draw, Observation, Source};
 use hustings_core::model::{Moment, Now, Purpose, Request};
 use hustings_wire::api::{NativeVersion, ReadCandidate, ReadLease};
-use hustings_wire::driver::{Driver, LatestTerm, Line, ObservedTerm, Obstacle, Sending, Step};
+use hustings_wire::driver::{Driver, LatestTerm, Line, ObservedTerm, Sending, Step};
 use hustings_wire::exchange::{Exchange, Next};
 use hustings_wire::failure::{Failure, Unsent, read_status};
 use hustings_wire::request::Decoded;
 use hustings_wire::watch::{Shown, Watch};
 use serde::de::DeserializeOwned;
 
-use crate::answer::{self, Created, Decision, Holder, HolderChange, HttpRequest, instant, micros};
+use crate::answer::{Created, Decision, HolderChange, HttpRequest, instant, micros};
 use crate::config::{Config, Valid};
 use crate::event::{Event, Head};
 
@@ -53,13 +53,12 @@ impl Elector {
         let (namespace, heartbeat) = (config.namespace.clone(), config.heartbeat);
         let Valid { config, key, lock } = config.validate()?;
         let timing = config.timing;
-        let longest_write = timing.renew_deadline().saturating_sub(timing.longest_retry_period());
         let created = Created {
             elector: 0,
             session: config.session.clone(),
             lock,
             warnings: timing.warnings().iter().map(ToString::to_string).collect(),
-            longest_write_us: micros(longest_write.min(timing.stop_grace())),
+            longest_write_us: micros(timing.longest_write().min(timing.stop_grace())),
         };
         let lease = Watch::new::<ReadLease>(&namespace, &config.lease_name, now.moment);
         let has_candidate = config.candidate().is_some();
@@ -160,8 +159,7 @@ impl Elector {
     }
 
     fn decision(&mut self, now: Now, draw: Draw, step: Step, mut collected: Collected) -> Decision {
-        let Step { leading, range, stop_work, abort_work, requests, deadline, timer, lines, renewal, finished, .. } =
-            step;
+        let Step { requests, deadline, timer, finished, .. } = step;
         let mut next = deadline.zip(timer);
         for Sending { attempt, request, until } in requests {
             match Exchange::begin(&self.namespace, &request, NativeVersion::default()) {
@@ -187,35 +185,19 @@ impl Elector {
             next = next.into_iter().chain(watches).min_by_key(|(deadline, _)| *deadline);
         }
         let (deadline, timer) = next.unzip();
-        let elector = self.driver.elector();
-        let holder = elector.lease().and_then(|observed| {
-            let expires_at_us = instant(observed.expires_at());
-            Some(Holder { identity: observed.live_holder(now.moment)?.to_owned(), expires_at_us })
-        });
-        let lease_uid = elector.lease().map(|observed| observed.record().uid.clone()).unwrap_or_default();
-        let obstacle = elector.candidate_stands_for().map(|other| answer::Obstacle {
-            lease_name: other.to_owned(),
-            text: Obstacle::CandidateOfAnotherLease {
-                identity: elector.config().identity.clone(),
-                lease: format!("{}/{}", self.namespace, elector.config().lease_name),
-                other: other.to_owned(),
-            }
-            .to_string(),
-        });
-        let term = elector.lease().and_then(|observed| ObservedTerm::of(observed.record()));
-        collected.lines.extend(lines);
+        collected.lines.extend(step.lines);
         Decision {
-            leading: leading.map(Into::into),
-            range: range.map(Into::into),
-            stop_work,
-            abort_work,
+            leading: step.leading.map(Into::into),
+            range: step.range.map(Into::into),
+            stop_work: step.stop_work,
+            abort_work: step.abort_work,
             requests: collected.requests,
             cancel: collected.cancel,
-            holder,
-            holder_change: term.and_then(|term| self.change_of(term)),
-            lease_uid,
-            obstacle,
-            renewal: renewal.map(Into::into),
+            holder: step.holder.map(Into::into),
+            holder_change: step.observed_term.and_then(|term| self.change_of(term)),
+            lease_uid: step.lease_uid,
+            obstacle: step.obstacle.map(Into::into),
+            renewal: step.renewal.map(Into::into),
             deadline_us: deadline.and_then(instant),
             timer,
             awaits_beat: step.awaits_beat,

@@ -73,6 +73,15 @@ pub struct Renewal {
     pub succeeded: bool,
 }
 
+/// The holder that a Lease names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// `spec.holderIdentity`.
+    pub identity: String,
+    /// When the record expires if it does not change, by the local clock.
+    pub expires_at: Moment,
+}
+
 /// What to do after an observation. [`leading`](Self::leading) comes first.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is something to do")]
@@ -81,6 +90,14 @@ pub struct Step {
     pub leading: Option<Leading>,
     /// The wall-clock time that the last term owns.
     pub range: Option<Range>,
+    /// Who holds the Lease, unless its record has expired.
+    pub holder: Option<Holder>,
+    /// The term that the Lease shows, unless it shows only a grant.
+    pub observed_term: Option<ObservedTerm>,
+    /// The UID of the Lease; empty until it is known.
+    pub lease_uid: String,
+    /// What keeps the elector from leading until a person changes it.
+    pub obstacle: Option<Obstacle>,
     /// Ask the work of the term to stop, and report its end.
     pub stop_work: bool,
     /// Abort the work, and still report its end.
@@ -213,9 +230,17 @@ impl Driver {
             .chain(self.own_deadline())
             .min_by_key(|(deadline, _)| *deadline)
             .unzip();
+        let lease = self.core.lease();
+        let holder = lease.and_then(|lease| {
+            Some(Holder { identity: lease.live_holder(now.moment)?.to_owned(), expires_at: lease.expires_at() })
+        });
         Step {
             leading,
             range,
+            holder,
+            observed_term: lease.and_then(|lease| ObservedTerm::of(lease.record())),
+            lease_uid: lease.map(|lease| lease.record().uid.clone()).unwrap_or_default(),
+            obstacle: self.obstacle(),
             stop_work,
             abort_work,
             requests,
@@ -258,6 +283,15 @@ impl Driver {
             requests.retain(|sending| sending.attempt != attempt);
             self.answered(now, attempt, Err(failure));
         }
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        let config = self.core.config();
+        Some(Obstacle::CandidateOfAnotherLease {
+            other: self.core.candidate_stands_for()?.to_owned(),
+            identity: config.identity.clone(),
+            lease: format!("{}/{}", self.namespace, config.lease_name),
+        })
     }
 
     fn is_silent(&self, now: Moment) -> bool {

@@ -15,16 +15,17 @@ use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
 use hustings_core::elector::{AttemptId, Config, Draw, NoteSeverity, Observation, Source};
 use hustings_core::model::{Moment, Now};
-use hustings_wire::driver::{Driver as Core, Line, ObservedTerm, Sending, Step};
+use hustings_wire::driver::{Driver as Core, Field, Line, Sending, Step};
 use hustings_wire::failure::Answer;
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
+use tracing::Value;
 
 use crate::clock::Clock;
 use crate::elector::heartbeat::Heartbeat;
 use crate::elector::keys::Key;
 use crate::elector::telemetry::{self, Observers};
-use crate::leadership::{Holder, Publisher};
+use crate::leadership::Publisher;
 use crate::store::Store;
 
 /// Everything that the task needs.
@@ -72,19 +73,13 @@ impl Driver {
             // Before the heartbeat is read, so that no beat is missed.
             let beat = self.heartbeat.as_ref().map(Heartbeat::next_beat);
             let (now, step) = self.decide(&mut core, draw);
-            let elector = core.elector();
-            let holder = elector.lease().and_then(|observed| {
-                let identity = observed.live_holder(now.moment)?.to_owned();
-                Some(Holder { identity, expires_at: observed.expires_at() })
-            });
-            self.publisher.set_obstacle(elector.candidate_stands_for());
-            self.publisher.publish(step.leading, holder);
-            if let Some(term) = elector.lease().and_then(|observed| ObservedTerm::of(observed.record())) {
+            self.publisher.set_obstacle(step.obstacle);
+            self.publisher.publish(step.leading, step.holder);
+            if let Some(term) = step.observed_term {
                 self.publisher.publish_holder(term);
             }
             let leads = step.leading.map(|leading| leading.token);
-            let lease_uid = elector.lease().map_or("", |observed| &observed.record().uid);
-            telemetry::report_terms(&self.observers, std::mem::replace(&mut led, leads), leads, lease_uid);
+            telemetry::report_terms(&self.observers, std::mem::replace(&mut led, leads), leads, &step.lease_uid);
             if let Some(renewal) = step.renewal {
                 for observer in &self.observers {
                     observer.renewed(renewal.took, renewal.succeeded);
@@ -179,44 +174,38 @@ impl Driver {
     }
 }
 
-/// Logs a line with its values. An absent value is not logged.
-fn log(line: &Line) {
-    let [number, token, rest_seconds] = ["number", "token", "rest_seconds"].map(|name| line.number_of(name));
-    let [holder, to, session, lease_name, why] =
-        ["holder", "to", "session", "lease_name", "why"].map(|name| line.text_of(name));
-    let [field, found, own] = ["field", "found", "own"].map(|name| line.text_of(name));
-    let [namespace, name, verb, resource] = ["namespace", "name", "verb", "resource"].map(|name| line.text_of(name));
-    let failure = line.text_of("failure").map(tracing::field::display);
-    macro_rules! log {
-        ($level:ident) => {
-            tracing::$level!(
-                number,
-                token,
-                holder,
-                to,
-                rest_seconds,
-                session,
-                lease_name,
-                why,
-                field,
-                found,
-                own,
-                namespace,
-                name,
-                verb,
-                resource,
-                failure,
-                "{}",
-                line.text
-            )
-        };
-    }
-    match line.severity {
-        NoteSeverity::Debug => log!(debug),
-        NoteSeverity::Info => log!(info),
-        NoteSeverity::Warning => log!(warn),
-        NoteSeverity::Error => log!(error),
-    }
+/// Defines how to log a line with these fields: tracing knows the names of fields at compile time only.
+macro_rules! log_with_fields {
+    ($($name:ident)*) => {
+        /// Logs a line with its fields. An absent field is not logged.
+        fn log(line: &Line) {
+            debug_assert!(
+                line.fields.iter().all(|(name, _)| [$(stringify!($name)),*].contains(name)),
+                "a field would not be logged: {line:?}"
+            );
+            match line.severity {
+                NoteSeverity::Debug => tracing::debug!($($name = value(line, stringify!($name)),)* "{}", line.text),
+                NoteSeverity::Info => tracing::info!($($name = value(line, stringify!($name)),)* "{}", line.text),
+                NoteSeverity::Warning => tracing::warn!($($name = value(line, stringify!($name)),)* "{}", line.text),
+                NoteSeverity::Error => tracing::error!($($name = value(line, stringify!($name)),)* "{}", line.text),
+            }
+        }
+    };
+}
+
+log_with_fields!(
+    number token holder to rest_seconds session lease_name why field found own namespace name verb resource failure
+);
+
+/// The value of a field, if the line has it.
+fn value<'a>(line: &'a Line, name: &str) -> Option<Box<dyn Value + 'a>> {
+    let (_, value) = line.fields.iter().find(|(field, _)| *field == name)?;
+    Some(match value {
+        Field::Number(number) => Box::new(*number),
+        // A sentence, without quotation marks.
+        Field::Text(text) if name == "failure" => Box::new(tracing::field::display(text)),
+        Field::Text(text) => Box::new(&**text),
+    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::{Stream, stream};
 use hustings_core::model::{Cause, Moment};
 use hustings_wire::driver::LatestTerm;
-pub use hustings_wire::driver::Obstacle;
+pub use hustings_wire::driver::{Holder, Obstacle};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -39,15 +39,6 @@ pub struct View {
     pub obstacle: Option<Obstacle>,
     /// The elector has ended, gracefully or not, and will never lead again.
     pub ended: bool,
-}
-
-/// The holder that a Lease names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// `spec.holderIdentity`.
-    pub identity: String,
-    /// When the record expires if it does not change, by the local clock.
-    pub expires_at: Moment,
 }
 
 /// How long after the end of the validity the clock stops the work. A live elector stops the work earlier. With the

@@ -79,14 +79,9 @@ impl Publisher {
         self.instance_lock.clone()
     }
 
-    /// Records for which other Lease the candidate with this elector's name stands. The next [`Self::publish`] makes it
-    /// visible to readers.
-    pub(crate) fn set_obstacle(&mut self, candidate_stands_for: Option<&str>) {
-        self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
-            identity: self.shared.identity.clone(),
-            lease: self.shared.lease.to_string(),
-            other: other.to_owned(),
-        });
+    /// Records what keeps this elector from leading. The next [`Self::publish`] makes it visible to readers.
+    pub(crate) fn set_obstacle(&mut self, obstacle: Option<Obstacle>) {
+        self.obstacle = obstacle;
     }
 
     /// Puts a decision into force. The caller must call this before it begins any action of that decision.

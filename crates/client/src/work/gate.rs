@@ -88,7 +88,7 @@ impl WriteGate {
     pub fn new(leadership: Leadership, deadline: Duration) -> Result<Self, InvalidGate> {
         let timing = leadership.timing();
         let lease: Arc<str> = leadership.lease().into();
-        let most = timing.renew_deadline().saturating_sub(timing.longest_retry_period());
+        let most = timing.longest_write();
         if deadline.is_zero() {
             return Err(InvalidGate::DeadlineZero { lease });
         }

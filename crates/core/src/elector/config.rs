@@ -245,6 +245,11 @@ impl Timing {
         wait.saturating_add(Duration::from_micros(u64::try_from(extra).unwrap_or(u64::MAX)))
     }
 
+    /// How long a write of the work may take so that a leader whose renewals fail can still end it within its term.
+    pub fn longest_write(&self) -> Duration {
+        self.renew_deadline().saturating_sub(self.longest_retry_period())
+    }
+
     /// The retry period with its full jitter.
     pub fn longest_retry_period(&self) -> Duration {
         self.jittered(self.0.retry_period, Draw(u32::MAX))

@@ -66,14 +66,6 @@ impl Line {
             _ => None,
         })
     }
-
-    /// The number in a field.
-    pub fn number_of(&self, name: &str) -> Option<u64> {
-        self.fields.iter().find_map(|(field, value)| match value {
-            Field::Number(number) if *field == name => Some(*number),
-            _ => None,
-        })
-    }
 }
 
 impl From<&str> for Field {

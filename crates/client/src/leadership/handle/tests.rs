@@ -105,7 +105,8 @@ fn a_change_of_the_holder_the_term_or_the_obstacle_is_reported_and_a_renewal_is_
     assert!(next().is_some_and(|view| view.term.is_some()));
     publisher.publish(Some(leading(7, 112)), holder(117));
     assert_eq!(next(), None, "a renewal");
-    publisher.set_obstacle(Some("other"));
+    let [identity, lease, other] = ["a", "n/l", "other"].map(str::to_owned);
+    publisher.set_obstacle(Some(Obstacle::CandidateOfAnotherLease { identity, lease, other }));
     publisher.publish(Some(leading(7, 112)), holder(117));
     assert!(next().is_some_and(|view| view.obstacle.is_some()));
 }
