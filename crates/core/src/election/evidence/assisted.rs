@@ -102,6 +102,8 @@ impl Election {
     /// Notes in which Pod the holder of an assisted Lease runs.
     pub(super) fn settle_assisted_holder(&mut self) {
         let name = self.assisted_pod().map(|(_, name)| name);
+        // Without a holder in it, this election is not shown the Pod that takes its name.
+        self.holder_homes.newest.take_if(|pod| name.as_deref() != Some(&*pod.name));
         if let Some((name, holder)) = name.zip(self.lease.view.record().and_then(|record| record.holder.as_deref())) {
             self.holder_homes.settle(holder, &name);
         }
