@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use super::pods;
 use crate::base::cluster::{Cluster, api_error, limited};
 use crate::base::pages::TIMEOUT;
+use crate::base::words::words;
 
 /// How many Pods to read at once.
 const PODS_AT_ONCE: usize = 16;
@@ -36,35 +37,21 @@ pub struct Assistance {
     holder: Option<String>,
 }
 
-/// What is known of the holder of an assisted Lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AssistanceState {
-    /// The end of one container proves it dead.
-    Identified,
-    /// Several containers could be its own.
-    Ambiguous,
-    /// No container is known to be its own.
-    Unidentified,
-    /// The caller could not read its Pod.
-    Unknown,
-    /// The Lease has no holder.
-    NoHolder,
-    /// The annotation has no effect.
-    NoEffect,
-}
-
-impl AssistanceState {
-    /// The state as `status` prints it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Identified => "identified",
-            Self::Ambiguous => "ambiguous",
-            Self::Unidentified => "unidentified",
-            Self::Unknown => "unknown",
-            Self::NoHolder => "no-holder",
-            Self::NoEffect => "no-effect",
-        }
+words! {
+    /// What is known of the holder of an assisted Lease.
+    pub enum AssistanceState {
+        /// The end of one container proves it dead.
+        Identified = "identified",
+        /// Several containers could be its own.
+        Ambiguous = "ambiguous",
+        /// No container is known to be its own.
+        Unidentified = "unidentified",
+        /// The caller could not read its Pod.
+        Unknown = "unknown",
+        /// The Lease has no holder.
+        NoHolder = "no-holder",
+        /// The annotation has no effect.
+        NoEffect = "no-effect",
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::pods::SurveyedPod;
 use super::read::{Inventory, LeaseName, name};
+use crate::base::words::words;
 use crate::operate::assisted::{as_text, is_default};
 use crate::operate::history::length;
 
@@ -59,40 +60,25 @@ pub(super) struct Lock {
     pub(super) options: AssistOptions,
 }
 
-/// Whether Hustings can assist the holder of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LockState {
-    /// It can.
-    Ready,
-    /// It can, once the user names the container.
-    Ambiguous,
-    /// It cannot, because it does not know where the holder runs.
-    Unidentified,
-    /// Unknown: the user may not list the Pods.
-    Unread,
-    /// It does so already.
-    Assisted,
-    /// It elects the holder.
-    Elected,
-    /// The Lease has no holder.
-    Free,
-    /// It has a holder that does not renew it.
-    Stuck,
-}
-
-impl LockState {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Ambiguous => "ambiguous",
-            Self::Unidentified => "unidentified",
-            Self::Unread => "unread",
-            Self::Assisted => "assisted",
-            Self::Elected => "elected",
-            Self::Free => "free",
-            Self::Stuck => "stuck",
-        }
+words! {
+    /// Whether Hustings can assist the holder of a lock.
+    pub(super) enum LockState {
+        /// It can.
+        Ready = "ready",
+        /// It can, once the user names the container.
+        Ambiguous = "ambiguous",
+        /// It cannot, because it does not know where the holder runs.
+        Unidentified = "unidentified",
+        /// Unknown: the user may not list the Pods.
+        Unread = "unread",
+        /// It does so already.
+        Assisted = "assisted",
+        /// It elects the holder.
+        Elected = "elected",
+        /// The Lease has no holder.
+        Free = "free",
+        /// It has a holder that does not renew it.
+        Stuck = "stuck",
     }
 }
 
@@ -298,18 +284,8 @@ pub(super) mod tests {
         for field in row.as_object().unwrap().keys() {
             assert!(guide.contains(&format!("`{field}`")), "{field}");
         }
-        for state in [
-            LockState::Ready,
-            LockState::Ambiguous,
-            LockState::Unidentified,
-            LockState::Unread,
-            LockState::Assisted,
-            LockState::Elected,
-            LockState::Free,
-            LockState::Stuck,
-        ] {
+        for state in LockState::ALL {
             assert!(guide.contains(&format!("| `{}` |", state.as_str())), "{state:?}");
-            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
         }
     }
 }
