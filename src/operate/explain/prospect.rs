@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hustings_core::election::Event;
-use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, PodRecord, SessionStamp};
+use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, PodRecord};
 
 use super::assisted;
 use super::controllers::without;
@@ -269,8 +269,7 @@ fn soon(after: Duration) -> String {
 /// The Pod as it would be after the end of the holder's container.
 fn terminated(situation: &Situation<'_>, pod: &PodRecord) -> Option<PodRecord> {
     let record = situation.record()?;
-    let place = SessionStamp::place(&record.session.stamp()?.session)?;
-    let container = place.split('.').nth(1)?;
+    let (_, container) = record.session.pod_and_container()?;
     let finished_at = record.renew_time.max(Some(situation.wall()))?;
     let end = ContainerEnd::at(finished_at, "Error");
     Some(PodRecord { containers: [ContainerRecord::ended(container, [end])].into(), ..pod.clone() })
