@@ -1,18 +1,20 @@
 //! What to say of an assisted Lease: its holder knows nothing of Hustings.
 
 use hustings_client::api::names;
+use hustings_core::election::release_of_assisted;
 
 use super::prospect::{EvidenceUse, is_without_controller};
 use super::situation::Situation;
 use crate::operate::status::AssistanceState;
 
 pub(super) fn who_holds(situation: &Situation<'_>) -> String {
-    let assists = "It knows nothing of Hustings, as electors of client-go do. A controller assists it: once the holder is \
-                   proven dead, the controller releases the Lease.";
+    let release = release_of_assisted(situation.hold.as_ref());
+    let assists =
+        format!("It knows nothing of Hustings, as electors of client-go do. A controller assists it. {release}");
     match situation.assistance() {
         Some(found) if found.state == AssistanceState::Identified => format!("{assists} Now {}.", found.reason),
         Some(found) => format!("{assists} Now nothing could prove its death: {}.", found.reason),
-        None => assists.to_owned(),
+        None => assists,
     }
 }
 
@@ -28,7 +30,7 @@ pub(super) fn death(situation: &Situation<'_>, uses: EvidenceUse, lasts: &str) -
         return expires("No controller could prove its death.");
     }
     if situation.hold.is_some() {
-        return expires("Elections are paused, so no controller releases the Lease.");
+        return expires(release_of_assisted(situation.hold.as_ref()));
     }
     if is_without_controller(situation) {
         return expires("No controller runs here now.");

@@ -47,9 +47,11 @@ pub enum Doubt {
     RenewedAfterEnd,
     /// The instance that ended is a later one than the holder of an assisted Lease.
     StartedAfterTerm,
-    /// No container of an assisted Lease's Pod can be the holder's: see [`AssistOptions`](crate::assist::AssistOptions).
-    Unidentified,
-    /// Several containers can be, and no option names one.
+    /// The holder of an assisted Lease has the host name of its node, which is no name of a Pod.
+    HostNetwork,
+    /// The Pod lacks the container that the [option](crate::assist::AssistOptions::container) of an assisted Lease names.
+    NoContainer,
+    /// Several containers can be that of the holder, and no option names one.
     Ambiguous,
     /// The controller has not observed how the term began, nor a renewal. An earlier holder may rely on the Lease.
     EarlierHolder,
@@ -117,7 +119,8 @@ impl fmt::Display for Doubt {
             Self::EndedBeforeTerm => "the container ended before the term began",
             Self::RenewedAfterEnd => "the holder renewed after the container had ended",
             Self::StartedAfterTerm => "the container that ended had started after the term began",
-            Self::Unidentified => "no container of the Pod can be the holder's",
+            Self::HostNetwork => "the Pod uses the network of its host, so no holder has its name",
+            Self::NoContainer => "the Pod lacks the container that the option names",
             Self::Ambiguous => "several containers of the Pod can be the holder's, and no option names one",
             Self::EarlierHolder => {
                 "the controller has not observed a renewal of this term, so an earlier holder may \

@@ -234,7 +234,7 @@ fn the_words_of_verdicts_writes_and_timers_are_these() {
         (LeaseVerdict::OutOfBounds, "out-of-bounds"),
         (LeaseVerdict::Unread, "unread"),
         (LeaseVerdict::Foreign { holder: "a".into() }, "foreign"),
-        (LeaseVerdict::Assisted { holder: "a".into(), unprovable: None }, "assisted"),
+        (LeaseVerdict::Assisted { holder: "a".into(), unprovable: None, hold: None }, "assisted"),
         (LeaseVerdict::Reserved { until: since }, "reserved"),
         (LeaseVerdict::Unheld { since, cause: cause.clone() }, "unheld"),
         (LeaseVerdict::NoLiveCandidate { since, cause }, "no-candidate"),
