@@ -35,6 +35,9 @@ pub struct Assistance {
     /// The holder, if its Pod says more.
     #[serde(skip)]
     holder: Option<String>,
+    /// The Pod, if it was read and exists.
+    #[serde(skip)]
+    pod_record: Option<PodRecord>,
 }
 
 words! {
@@ -62,9 +65,8 @@ impl Assistance {
         let options = annotation.valid().cloned().unwrap_or_default();
         let no_effect = |reason: String| (AssistanceState::NoEffect, reason);
         let (state, reason) = match annotation {
-            Annotation::Malformed(text) => {
-                let why = AssistOptions::read(text).err().unwrap_or_else(|| "it is too long".to_owned());
-                no_effect(format!("its text {text:?} does not parse: {why}"))
+            Annotation::Malformed(malformed) => {
+                no_effect(format!("its text {:?} does not parse: {}", malformed.text, malformed.why))
             }
             Annotation::Valid(_) if namespace == NODE_LEASES => {
                 no_effect(format!("no controller acts in {NODE_LEASES}"))
@@ -86,12 +88,17 @@ impl Assistance {
         let pod = holder
             .as_deref()
             .map(|holder| format!("{}/{}", options.namespace_of_pods(namespace), options.pod_name(holder)));
-        Some(Self { state, reason, options, pod, container: None, holder })
+        Some(Self { state, reason, options, pod, container: None, holder, pod_record: None })
     }
 
     /// Whether the other one is about the same Pod with the same options, so that it need not be read again.
     pub(crate) fn is_about_the_same_pod(&self, other: &Self) -> bool {
         self.pod.is_some() && (&self.pod, &self.options) == (&other.pod, &other.options)
+    }
+
+    /// The Pod of the holder, if it was read and exists.
+    pub(crate) const fn pod_record(&self) -> Option<&PodRecord> {
+        self.pod_record.as_ref()
     }
 
     /// Reads the Pod of the holder with the caller's rights.
@@ -114,6 +121,7 @@ impl Assistance {
     pub(crate) fn identify(&mut self, pod: Option<&PodRecord>) {
         let Some(holder) = &self.holder else { return };
         let found = self.options.identify(holder, pod);
+        self.pod_record = pod.cloned();
         self.reason = found.to_string();
         self.state = match found {
             Identification::Identified { container, .. } => {

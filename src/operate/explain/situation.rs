@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::election::{CandidateVerdict, Election};
-use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, WireTime, reliance};
+use hustings_core::election::{CandidateVerdict, Election, Observation};
+use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, Pod, WireTime, reliance};
 
-use super::scene::Scene;
+use super::scene::{HolderPod, Scene};
 use crate::operate::status::{self, Assistance, AssistanceState, CandidateRow, LeaseRow, LeaseState};
 use crate::predict::forecast::{self, Forecast, Objects};
 
@@ -53,7 +53,13 @@ impl<'a> Situation<'a> {
         let mut row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new(), scene.now));
         row.assist.clone_from(&scene.assist);
         let records = scene.candidates.iter().map(|candidate| &candidate.record);
-        let election = status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
+        let mut election =
+            status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
+        let of_candidate = if let HolderPod::Read(pod) = &scene.pod { pod.as_ref() } else { None };
+        let of_assisted = scene.assist.as_ref().and_then(Assistance::pod_record);
+        for pod in of_candidate.into_iter().chain(of_assisted) {
+            election.observe(scene.now, Observation::Pod { record: pod.clone().into() });
+        }
         let mut situation =
             Self { scene, row, election, leadership: HolderKind::None, hold: None, present: Forecast::default() };
         situation.leadership = situation.leadership();
@@ -118,6 +124,19 @@ impl<'a> Situation<'a> {
     /// The verdict of the pure decision on a candidate.
     pub(super) fn verdict(&self, row: &CandidateRow) -> Option<&CandidateVerdict> {
         self.present.verdicts.iter().find(|verdict| verdict.candidate == row.key())
+    }
+
+    /// The Pod that a label leads to.
+    pub(super) fn holder_pod(&self) -> Option<Pod> {
+        let verdict = self.election.clone().decide(self.scene.now).lease;
+        self.election.holder_pod(&verdict)
+    }
+
+    /// Why the Pod of the holder could not be read, if it has one.
+    pub(super) fn unread_pod(&self) -> Option<&str> {
+        let of_candidate = if let HolderPod::Unread(why) = &self.scene.pod { Some(why) } else { None };
+        let is_unread = |assistance: &&Assistance| assistance.state == AssistanceState::Unknown;
+        of_candidate.or_else(|| self.assistance().filter(is_unread).map(|unread| &unread.reason)).map(String::as_str)
     }
 
     /// What is known of the holder, if a controller assists it.

@@ -212,7 +212,10 @@ fn scene(input: &Value) -> Scene {
         lease["metadata"]["namespace"] = json!("shop");
         lease["metadata"]["uid"] = json!("lease-uid");
         lease["metadata"]["resourceVersion"] = json!("900");
-        lease["metadata"]["labels"] = json!({ "hustings.io/enrolled": "true" });
+        let labels = &mut lease["metadata"]["labels"];
+        if labels.is_null() {
+            *labels = json!({ "hustings.io/enrolled": "true" });
+        }
         ReadLease::from_json(lease)
     });
     let seconds = |name: &str| Duration::from_secs_f64(input[name].as_f64().unwrap_or(0.0));

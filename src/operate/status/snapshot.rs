@@ -302,7 +302,7 @@ fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseStat
 fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> String {
     match annotation {
         Annotation::Valid(value) => text(value),
-        Annotation::Malformed(text) => format!("{text} (does not parse, no effect)"),
+        Annotation::Malformed(malformed) => format!("{} (does not parse, no effect)", malformed.text),
     }
 }
 

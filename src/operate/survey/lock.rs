@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hustings_client::api::{ReadLease, names};
 use hustings_core::assist::{AssistOptions, Identification, Unidentified, host_name};
-use hustings_core::model::{UNDECLARED_DURATION_SECONDS, WireTime};
+use hustings_core::model::{Annotation, UNDECLARED_DURATION_SECONDS, WireTime};
 use kube::ResourceExt as _;
 use serde::Serialize;
 
@@ -112,8 +112,12 @@ fn is_elected(lease: &ReadLease, with_candidates: &BTreeSet<LeaseName>) -> bool 
     is_enrolled || with_candidates.contains(&name(lease))
 }
 
-fn options(lease: &ReadLease) -> Result<AssistOptions, String> {
-    AssistOptions::read(lease.annotations().get(names::ASSIST).map_or("", String::as_str))
+fn options(lease: &ReadLease) -> Result<AssistOptions, &str> {
+    match &lease.record.acts.assist {
+        None => Ok(AssistOptions::default()),
+        Some(Annotation::Valid(options)) => Ok(options.clone()),
+        Some(Annotation::Malformed(malformed)) => Err(&malformed.why),
+    }
 }
 
 fn duration(lease: &ReadLease) -> Duration {
