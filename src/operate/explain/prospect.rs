@@ -127,20 +127,10 @@ fn of(dead: Option<String>, forecast: &Forecast, sentences: Vec<String>) -> Pros
 
 /// Why the controller would elect nobody, if a hold is in force.
 fn why_on_hold(situation: &Situation<'_>) -> Option<String> {
-    Some(match situation.hold.as_ref()? {
-        Hold::Pause(text) => {
-            let until = situation.record().and_then(LeaseRecord::pause_until);
-            let end = until.map_or_else(|| "until `hustings resume`".to_owned(), |until| format!("until {until}"));
-            format!("Nobody is elected {end}, because elections are paused: {text}.")
-        }
-        Hold::ThirdPartyStrategy(strategy) => format!(
-            "The candidates ask for the strategy {strategy}. The controller that carries it out decides who leads; \
-             Hustings leaves the Lease to it."
-        ),
-        Hold::Disagreement => "Nobody is elected: the candidates of the highest binary version ask for different \
-                               strategies. Give them the same strategy."
-            .to_owned(),
-    })
+    let hold = situation.hold.clone()?;
+    let end = if matches!(hold, Hold::Pause(_)) { situation.record().and_then(LeaseRecord::pause_until) } else { None };
+    let until = end.map_or_else(String::new, |end| format!(" until {end}"));
+    Some(format!("Hustings elects nobody{until}. {}", Event::OnHold(hold)))
 }
 
 fn pings(forecast: &Forecast, waits: bool) -> Option<String> {
