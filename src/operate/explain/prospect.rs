@@ -26,26 +26,24 @@ pub(super) enum EvidenceUse {
 
 pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
     let holder = situation.holder().unwrap_or_default();
-    let lasts = duration(situation.lease_lasts());
     match situation.leadership {
         HolderKind::Unknown => Prospect {
             dead: Some(holder.to_owned()),
-            sentences: vec![format!(
-                "Its Lease would expire {lasts} after the last renewal. Another replica of its own kind could then take it."
-            )],
+            sentences: vec![assisted::expiry(situation)],
             ..Prospect::default()
         },
         HolderKind::Assisted => Prospect {
             dead: Some(holder.to_owned()),
-            sentences: assisted::death(situation, evidence_use(situation), &lasts),
+            sentences: assisted::death(situation, evidence_use(situation)),
             ..Prospect::default()
         },
         HolderKind::Direct => Prospect {
             dead: Some(holder.to_owned()),
             after_seconds: Some(situation.lease_lasts().as_secs_f64()),
             sentences: vec![format!(
-                "Its Lease would expire {lasts} after the last renewal. The first replica that finds it expired would \
-                 claim it. No object lists the replicas, so this command cannot name that one."
+                "Its Lease would expire {} after the last renewal. The first replica that finds it expired would claim \
+                 it. No object lists the replicas, so this command cannot name that one.",
+                duration(situation.lease_lasts())
             )],
             ..Prospect::default()
         },
@@ -268,7 +266,7 @@ fn terminated(situation: &Situation<'_>, pod: &PodRecord) -> Option<PodRecord> {
 /// How much longer the holder may rely on the Lease, unless it renews.
 pub(super) fn rest(situation: &Situation<'_>) -> Option<Duration> {
     let observed = situation.scene.observed.as_ref()?;
-    Some(observed.expires_at().since(situation.scene.now.moment))
+    Some(observed.changed_at().after(situation.lease_lasts()).since(situation.scene.now.moment))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hustings_core::election::{CandidateVerdict, Election, Observation};
 use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, Pod, WireTime, reliance};
+use hustings_lab::client_go;
 
 use super::scene::{HolderPod, Scene};
 use crate::operate::status::{self, Assistance, AssistanceState, CandidateRow, LeaseRow, LeaseState};
@@ -87,10 +88,19 @@ impl<'a> Situation<'a> {
         self.row.candidates.iter().find(|candidate| candidate.name == *holder)
     }
 
-    /// How long the Lease lasts after its last change.
+    /// How long the Lease lasts after its last change, for the replicas that would follow the holder.
     pub(super) fn lease_lasts(&self) -> Duration {
+        let is_of_client_go = matches!(self.leadership, HolderKind::Assisted | HolderKind::Unknown);
+        if let Some(record) = self.record().filter(|record| is_of_client_go && record.duration_seconds > 0) {
+            return client_go::lasts(record);
+        }
         let declared = self.record().map_or(Duration::ZERO, |record| reliance(record.declared_seconds()));
         self.scene.observed.as_ref().map_or(declared, Observed::lasts)
+    }
+
+    /// How often the holder usually renews the Lease.
+    pub(super) fn usual_interval(&self) -> Duration {
+        forecast::usual_interval(u32::try_from(self.lease_lasts().as_secs()).unwrap_or(u32::MAX))
     }
 
     /// How long ago the Lease last changed, as far as the observer knows.

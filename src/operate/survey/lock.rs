@@ -15,12 +15,7 @@ use super::read::{Inventory, LeaseName, name};
 use crate::base::words::words;
 use crate::operate::assisted::{as_text, is_default};
 use crate::operate::history::length;
-
-/// What client-go waits after the lease has expired: its usual pause between two attempts.
-const RETRY_SECONDS: u32 = 2;
-
-/// What a crash costs with assistance.
-pub(super) const ASSISTED_SECONDS: u32 = 3;
+use crate::predict::client_go::{ASSISTED_CRASH_COSTS, crash_costs};
 
 /// By how much the clock of a holder may differ from the local one without a remark.
 const TOLERANCE: Duration = Duration::from_secs(2);
@@ -164,12 +159,21 @@ fn lock(lease: &ReadLease, renewed: bool, inventory: &Inventory) -> Lock {
         }
     }
     let is_known = matches!(lock.state, LockState::Ready | LockState::Assisted);
-    lock.assisted_seconds = is_known.then_some(ASSISTED_SECONDS);
+    lock.assisted_seconds = is_known.then(assisted_seconds);
     lock.crash_seconds = match lock.state {
         LockState::Assisted => lock.assisted_seconds,
-        _ => lock.duration_seconds.map(|seconds| seconds.saturating_add(RETRY_SECONDS)),
+        _ => crash_costs(record).map(seconds),
     };
     lock
+}
+
+/// What a crash costs with assistance.
+pub(super) fn assisted_seconds() -> u32 {
+    seconds(ASSISTED_CRASH_COSTS)
+}
+
+fn seconds(cost: Duration) -> u32 {
+    u32::try_from(cost.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Finds the container of the holder.

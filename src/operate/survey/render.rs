@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 use comfy_table::Cell;
 
-use super::lock::{ASSISTED_SECONDS, Lock, LockState};
+use super::lock::{Lock, LockState, assisted_seconds};
 use crate::base::table::{colored, plain, trimmed};
 use crate::base::terminal::{Styles, visible};
 
@@ -80,8 +80,8 @@ pub(super) fn summary(locks: &[Lock]) -> String {
     }
     match count(LockState::Ready) {
         0 => {}
-        1 if locks.len() == 1 => parts.push(format!("with assistance about {ASSISTED_SECONDS} s")),
-        ready => parts.push(format!("with assistance about {ASSISTED_SECONDS} s in {ready}")),
+        1 if locks.len() == 1 => parts.push(format!("with assistance about {} s", assisted_seconds())),
+        ready => parts.push(format!("with assistance about {} s in {ready}", assisted_seconds())),
     }
     let others = LockState::ALL.into_iter().filter_map(|state| {
         let words = match state {
