@@ -16,3 +16,4 @@ pub(crate) mod reviews;
 pub mod signals;
 pub(crate) mod table;
 pub(crate) mod terminal;
+pub(crate) mod words;

@@ -157,8 +157,8 @@ impl EventPublisher {
             | Event::MalformedAct { candidate: None, .. }
             | Event::WriteHasNoEffect { candidate: None, .. } => (lease(key, lease_uid), None),
         };
-        if let Event::MalformedAct { annotation, .. } = event {
-            regarding.field_path = Some(format!("metadata.annotations['{annotation}']"));
+        if let Event::MalformedAct { malformed, .. } = event {
+            regarding.field_path = Some(format!("metadata.annotations['{}']", malformed.annotation));
         }
         let action = if matches!(event, Event::BecameLeader { .. }) { event.as_str() } else { "Election" };
         self.enqueue(

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use super::pods;
 use crate::base::cluster::{Cluster, api_error, limited};
 use crate::base::pages::TIMEOUT;
+use crate::base::words::words;
 
 /// How many Pods to read at once.
 const PODS_AT_ONCE: usize = 16;
@@ -34,37 +35,26 @@ pub struct Assistance {
     /// The holder, if its Pod says more.
     #[serde(skip)]
     holder: Option<String>,
+    /// The Pod, if it was read and exists.
+    #[serde(skip)]
+    pod_record: Option<PodRecord>,
 }
 
-/// What is known of the holder of an assisted Lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AssistanceState {
-    /// The end of one container proves it dead.
-    Identified,
-    /// Several containers could be its own.
-    Ambiguous,
-    /// No container is known to be its own.
-    Unidentified,
-    /// The caller could not read its Pod.
-    Unknown,
-    /// The Lease has no holder.
-    NoHolder,
-    /// The annotation has no effect.
-    NoEffect,
-}
-
-impl AssistanceState {
-    /// The state as `status` prints it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Identified => "identified",
-            Self::Ambiguous => "ambiguous",
-            Self::Unidentified => "unidentified",
-            Self::Unknown => "unknown",
-            Self::NoHolder => "no-holder",
-            Self::NoEffect => "no-effect",
-        }
+words! {
+    /// What is known of the holder of an assisted Lease.
+    pub enum AssistanceState {
+        /// The end of one container proves it dead.
+        Identified = "identified",
+        /// Several containers could be its own.
+        Ambiguous = "ambiguous",
+        /// No container is known to be its own.
+        Unidentified = "unidentified",
+        /// The caller could not read its Pod.
+        Unknown = "unknown",
+        /// The Lease has no holder.
+        NoHolder = "no-holder",
+        /// The annotation has no effect.
+        NoEffect = "no-effect",
     }
 }
 
@@ -75,9 +65,8 @@ impl Assistance {
         let options = annotation.valid().cloned().unwrap_or_default();
         let no_effect = |reason: String| (AssistanceState::NoEffect, reason);
         let (state, reason) = match annotation {
-            Annotation::Malformed(text) => {
-                let why = AssistOptions::read(text).err().unwrap_or_else(|| "it is too long".to_owned());
-                no_effect(format!("its text {text:?} does not parse: {why}"))
+            Annotation::Malformed(malformed) => {
+                no_effect(format!("its text {:?} does not parse: {}", malformed.text, malformed.why))
             }
             Annotation::Valid(_) if namespace == NODE_LEASES => {
                 no_effect(format!("no controller acts in {NODE_LEASES}"))
@@ -99,12 +88,17 @@ impl Assistance {
         let pod = holder
             .as_deref()
             .map(|holder| format!("{}/{}", options.namespace_of_pods(namespace), options.pod_name(holder)));
-        Some(Self { state, reason, options, pod, container: None, holder })
+        Some(Self { state, reason, options, pod, container: None, holder, pod_record: None })
     }
 
     /// Whether the other one is about the same Pod with the same options, so that it need not be read again.
     pub(crate) fn is_about_the_same_pod(&self, other: &Self) -> bool {
         self.pod.is_some() && (&self.pod, &self.options) == (&other.pod, &other.options)
+    }
+
+    /// The Pod of the holder, if it was read and exists.
+    pub(crate) const fn pod_record(&self) -> Option<&PodRecord> {
+        self.pod_record.as_ref()
     }
 
     /// Reads the Pod of the holder with the caller's rights.
@@ -127,6 +121,7 @@ impl Assistance {
     pub(crate) fn identify(&mut self, pod: Option<&PodRecord>) {
         let Some(holder) = &self.holder else { return };
         let found = self.options.identify(holder, pod);
+        self.pod_record = pod.cloned();
         self.reason = found.to_string();
         self.state = match found {
             Identification::Identified { container, .. } => {

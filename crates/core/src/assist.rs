@@ -51,6 +51,8 @@ pub enum Unidentified {
     HostNetwork(String),
     /// Processes of this Pod may outlive their container.
     SharedProcesses(String),
+    /// No container of this Pod is known yet.
+    NoContainerYet(String),
     /// The Pod lacks the container that the option names.
     NoContainer {
         /// The Pod.
@@ -124,6 +126,9 @@ impl AssistOptions {
         if pod.shares_processes() {
             return Identification::Unidentified(Unidentified::SharedProcesses(name));
         }
+        if pod.containers.is_empty() {
+            return Identification::Unidentified(Unidentified::NoContainerYet(name));
+        }
         let names = || pod.containers.iter().map(|container| container.name.to_string());
         match (&self.container, &*pod.containers) {
             (Some(container), _) if names().any(|name| name == *container) => {
@@ -174,7 +179,6 @@ impl fmt::Display for Identification {
         match self {
             Self::Identified { pod, container } => write!(f, "container {container} of Pod {pod} holds it"),
             Self::Unidentified(why) => why.fmt(f),
-            Self::Ambiguous(containers) if containers.is_empty() => f.write_str("its Pod has no container"),
             Self::Ambiguous(containers) => write!(f, "its Pod has several containers: {}", containers.join(", ")),
         }
     }
@@ -188,6 +192,7 @@ impl fmt::Display for Unidentified {
             Self::SharedProcesses(pod) => {
                 write!(f, "Pod {pod} shares a process namespace, so a process may outlive its container")
             }
+            Self::NoContainerYet(pod) => write!(f, "no container of Pod {pod} is known yet"),
             Self::NoContainer { pod, container, existing } => {
                 write!(f, "Pod {pod} has no container {container}, only {}", existing.join(", "))
             }
@@ -290,7 +295,8 @@ mod tests {
             ("", Some(&pod(&["a", "b"], &[])), "its Pod has several containers: a, b"),
             ("", Some(&pod(&["a"], &["mesh"])), "its Pod has several containers: a, mesh"),
             ("", Some(&pod(&[], &["mesh"])), "its Pod has several containers: mesh"),
-            ("", Some(&pod(&[], &[])), "its Pod has no container"),
+            ("", Some(&pod(&[], &[])), "no container of Pod web-0 is known yet"),
+            ("container=b", Some(&pod(&[], &[])), "no container of Pod web-0 is known yet"),
             ("container=b", Some(&pod(&["a", "b"], &[])), "container b of Pod web-0 holds it"),
             ("container=mesh", Some(&pod(&["a"], &["mesh"])), "container mesh of Pod web-0 holds it"),
         ] {

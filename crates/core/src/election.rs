@@ -49,6 +49,7 @@ pub use observation::{Observation, Source, Target};
 pub use observing::Election;
 pub use reason::{AdminAct, Choice, Event, Ineligible, Reason, TransferRefusal};
 pub use report::Report;
+pub use sentences::release_of_assisted;
 pub use timers::Timer;
 pub use verdict::{CandidateVerdict, LeaseVerdict};
 

@@ -19,7 +19,7 @@ const KEYS_OF_KUBERNETES: [&str; 5] =
 
 /// The domain of Hustings' own labels, and the only one of them that leads to a leader.
 const OWN_DOMAIN: &str = "hustings.io/";
-pub(crate) const OWN_KEY: &str = "hustings.io/leader";
+const OWN_KEY: &str = "hustings.io/leader";
 
 /// One version of a Pod, as far as the label matters.
 #[derive(Clone, Debug, PartialEq, Eq)]

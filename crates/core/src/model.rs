@@ -24,7 +24,7 @@ mod time;
 mod unparsed;
 mod version;
 
-pub use acts::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer};
+pub use acts::{Annotation, CandidateActs, Exclusion, LeaseActs, Malformed, Pin, Transfer};
 pub use candidate::{
     CandidateRecord, CandidateState, Condition, Inadmissible, Pod, RecordedStatus, Standing, Strategy, Truth,
 };

@@ -12,8 +12,11 @@ use std::time::Duration;
 
 use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, NativeFields, Now, WireTime};
 
-/// client-go's default retry period.
-pub(crate) const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// client-go's default retry period, which is its shortest pause between two attempts.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
+/// Its longest pause between two attempts: jitter adds up to 1.2 retry periods.
+pub const LONGEST_RETRY: Duration = Duration::from_millis(4_400);
 
 /// client-go's default renew deadline.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
@@ -65,6 +68,11 @@ pub enum Move {
     Release(LeaseRecord),
     /// It exits. The Lease does not name it.
     Exit,
+}
+
+/// How long an elector of client-go leaves this version to its holder, after it has first observed it.
+pub fn lasts(lease: &LeaseRecord) -> Duration {
+    Duration::from_secs(u64::from(lease.duration_seconds))
 }
 
 impl ClientGo {
@@ -189,11 +197,8 @@ impl ClientGo {
 
     /// The record that it writes, if it may write one.
     fn next_record(&self, lease: Option<&LeaseRecord>, is_mine: bool, now: Now) -> Option<LeaseRecord> {
-        let lasts = |seconds: u32| Duration::from_secs(u64::from(seconds));
-        let is_expired = self
-            .observed
-            .as_ref()
-            .is_some_and(|(observed, since)| now.moment > since.after(lasts(observed.duration_seconds)));
+        let is_expired =
+            self.observed.as_ref().is_some_and(|(observed, since)| now.moment > since.after(lasts(observed)));
         let native = match (self.stands, lease) {
             (Stands::Coordinated, None) => return None,
             (Stands::Coordinated, Some(lease)) => {

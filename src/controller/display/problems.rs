@@ -117,13 +117,11 @@ impl ProblemFacts<'_> {
 
     fn malformed_acts(&self) -> impl Iterator<Item = Problem> {
         let lease = self.election.lease().map(|observed| &observed.record().acts);
-        let malformed =
-            |(annotation, text): (_, &str)| Event::MalformedAct { annotation, text: text.to_owned(), candidate: None };
-        let of_lease = lease.into_iter().flat_map(LeaseActs::malformed).map(move |act| warning(&malformed(act)));
-        let of_candidates = self.election.candidates().filter_map(move |record| {
-            let text = format!("{}: {}", visible(&record.name), malformed(record.acts.malformed()?));
-            Some(Problem::new(Severity::Warning, text))
-        });
+        let of_lease = lease.into_iter().flat_map(LeaseActs::malformed).map(warning);
+        let of_candidates = self
+            .election
+            .candidates()
+            .filter_map(|record| Some(warning(&format!("{}: {}", record.name, record.acts.malformed()?))));
         of_lease.chain(of_candidates.take(MOST_NAMED))
     }
 
@@ -153,8 +151,8 @@ impl ProblemFacts<'_> {
     }
 }
 
-fn warning(event: &Event) -> Problem {
-    Problem::new(Severity::Warning, visible(&event.to_string()))
+fn warning(what: &impl ToString) -> Problem {
+    Problem::new(Severity::Warning, visible(&what.to_string()))
 }
 
 #[cfg(test)]

@@ -338,7 +338,10 @@ fn a_holder_without_a_candidate_is_shown_and_left_alone() {
     let view = scene.decided();
     assert_eq!((view.state, view.severity), ("foreign", Severity::Info));
     assert_eq!(view.holder.as_deref(), Some(r"stranger\u{202e}\n"));
-    assert_eq!(view.why, "The holder has no admissible candidate, so the controller leaves it alone.");
+    assert_eq!(
+        view.why,
+        "The holder has no admissible candidate. The controller waits until the Lease is released or expires."
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Words for the states and acts that the core has no sentences for.
 
 use hustings_client::api::MicroTime;
-use hustings_core::election::{Event, LeaseVerdict};
+use hustings_core::election::{Event, LeaseVerdict, Reason, release_of_assisted};
 use hustings_core::model::{CandidateRecord, Hold, LeaseRecord, WireTime};
 
 use crate::base::terminal::visible;
@@ -21,13 +21,11 @@ pub(super) fn vacancy(verdict: &LeaseVerdict) -> String {
         LeaseVerdict::Unheld { cause, .. } | LeaseVerdict::NoLiveCandidate { cause, .. } => {
             format!("No candidate leads: {cause}.")
         }
-        LeaseVerdict::Assisted { .. } => {
-            "The holder knows nothing of Hustings. The controller releases the Lease once it is proven dead.".to_owned()
+        LeaseVerdict::Assisted { hold, .. } => {
+            format!("The holder knows nothing of Hustings. {}", release_of_assisted(hold.as_ref()))
         }
-        LeaseVerdict::Foreign { .. } => {
-            "The holder has no admissible candidate, so the controller leaves it alone.".to_owned()
-        }
-        LeaseVerdict::Reserved { .. } => "The Lease names no holder, but a process may still rely on it.".to_owned(),
+        LeaseVerdict::Foreign { .. } => Reason::ForeignHolder.to_string(),
+        LeaseVerdict::Reserved { .. } => Reason::Reserved.to_string(),
         LeaseVerdict::OnHold { hold, .. } => visible(&Event::OnHold(hold.clone()).to_string()),
         LeaseVerdict::Held { .. } | LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => String::new(),
     }
@@ -81,7 +79,10 @@ mod tests {
             (LeaseVerdict::Unheld { since, cause: cause.clone() }, no_candidate),
             (LeaseVerdict::NoLiveCandidate { since, cause }, no_candidate),
             (LeaseVerdict::Reserved { until: since }, "The Lease names no holder, but a process may still rely on it."),
-            (LeaseVerdict::OnHold { since, hold: hold.clone() }, &*Event::OnHold(hold).to_string()),
+            (
+                LeaseVerdict::OnHold { since, hold },
+                "Elections are paused: works. To resume, remove the annotation hustings.io/hold.",
+            ),
             (LeaseVerdict::Unread, ""),
         ] {
             assert_eq!(vacancy(&verdict), expected);

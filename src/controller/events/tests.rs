@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use http::{Request as HttpRequest, Response};
 use hustings_core::election::{Ineligible, TransferRefusal};
-use hustings_core::model::{Cause, Hold, Transfer};
+use hustings_core::model::{Cause, Hold, Malformed, Transfer};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -62,12 +62,16 @@ fn failed(metrics: &ControllerMetrics, failure: FailureReason) -> u64 {
     metrics.failures.get_or_create(&FailureLabels::new(RequestKind::Event, failure)).get()
 }
 
+fn malformed(annotation: &'static str, candidate: Option<(CandidateKey, Arc<str>)>) -> Event {
+    Event::MalformedAct { malformed: *Malformed::new(annotation, "noon".to_owned(), String::new()), candidate }
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_malformed_annotation_has_its_own_event() {
     let server = Server::default();
     let (publisher, _) = server.start(Some(201));
     for annotation in ["hustings.io/pin", "hustings.io/hold-until", "hustings.io/pin"] {
-        publisher.publish(&key(), "u", &Event::MalformedAct { annotation, text: "noon".to_owned(), candidate: None });
+        publisher.publish(&key(), "u", &malformed(annotation, None));
         sleep(2 * DELAY).await;
     }
     let received = server.received();
@@ -78,8 +82,7 @@ async fn each_malformed_annotation_has_its_own_event() {
     assert_eq!(received.iter().map(part).collect::<Vec<_>>(), expected);
     assert!(received[1]["note"].as_str().unwrap().contains("hold-until"), "{received:?}");
     let candidate = Some((CandidateKey::hustings("a"), "of a".into()));
-    let on_candidate = Event::MalformedAct { annotation: "hustings.io/exclude", text: "noon".to_owned(), candidate };
-    publisher.publish(&key(), "u", &on_candidate);
+    publisher.publish(&key(), "u", &malformed("hustings.io/exclude", candidate));
     publisher.publish(&key(), "", &on_hold());
     sleep(2 * DELAY).await;
     let received = server.received().split_off(3);

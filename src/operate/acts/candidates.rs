@@ -345,7 +345,7 @@ async fn patch_candidate(
 fn stands(candidate: &ReadCandidate, wall: WireTime) -> Option<String> {
     let text = match candidate.record.acts.standing_exclusion(wall)? {
         Annotation::Valid(exclusion) => exclusion.to_string(),
-        Annotation::Malformed(text) => text.clone(),
+        Annotation::Malformed(malformed) => malformed.text.clone(),
     };
     let by = candidate.record.acts.asked_by.as_ref().map_or_else(String::new, |name| format!(" (asked by {name})"));
     Some(format!("exclusion until {text}{by}"))

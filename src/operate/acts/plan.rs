@@ -181,16 +181,16 @@ fn transfer(record: &LeaseRecord) -> Option<String> {
 }
 
 fn pin(record: &LeaseRecord) -> Option<String> {
-    record.acts.pin.as_ref().map(|pin| match pin.valid() {
-        Some(pin) => format!("pin to {}", visible(&pin_text(pin))),
-        None => format!("pin {:?}", pin.malformed().unwrap_or_default()),
+    record.acts.pin.as_ref().map(|pin| match pin {
+        Annotation::Valid(pin) => format!("pin to {}", visible(&pin_text(pin))),
+        Annotation::Malformed(malformed) => format!("pin {:?}", malformed.text),
     })
 }
 
 fn assist(record: &LeaseRecord) -> Option<String> {
     record.acts.assist.as_ref().map(|assist| match assist {
         Annotation::Valid(options) => format!("assist {:?}", options.to_string()),
-        Annotation::Malformed(text) => format!("assist {text:?}, which does not parse"),
+        Annotation::Malformed(malformed) => format!("assist {:?}, which does not parse", malformed.text),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The acts of administrators in force on a Lease and on its candidates, including those without effect.
 
-use hustings_client::api::{names, pin_text, read_leader_label};
-use hustings_core::model::{Annotation, Hold, LeaseRecord, PodLabel, Transfer, WireTime};
+use hustings_client::api::{names, pin_text};
+use hustings_core::model::{Annotation, Hold, LeaseRecord, Pod, PodLabel, Transfer, WireTime};
 
 use super::assisted;
 use super::situation::Situation;
@@ -14,7 +14,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
         sentences.extend(transfer(record));
         sentences.extend(pin(situation, record));
         sentences.extend(assisted::act(situation));
-        sentences.extend(record.acts.leader_label.as_deref().map(leader_label));
+        sentences.extend(record.acts.leader_label.as_deref().map(|label| leader_label(situation, label)));
         sentences
             .extend(record.acts.asked_by.as_ref().map(|name| format!("The newest of them was requested by {name}.")));
     }
@@ -30,9 +30,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
                 let by = by.map_or_else(String::new, |by| format!(" (asked by {by})"));
                 sentences.push(format!("{name} is excluded until {exclusion}{by}."));
             }
-            Some(Annotation::Malformed(text)) => {
-                sentences.push(malformed(names::EXCLUDE, text, &format!(" on the candidate {name}")));
-            }
+            Some(Annotation::Malformed(malformed)) => sentences.push(format!("{name}: {malformed}")),
         }
     }
     sentences
@@ -50,9 +48,7 @@ fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
         }),
         Some(Hold::Disagreement | Hold::ThirdPartyStrategy(_)) | None => {}
     }
-    if let Some(text) = record.acts.hold_until.as_ref().and_then(Annotation::malformed) {
-        sentences.push(malformed(names::HOLD_UNTIL, text, ""));
-    }
+    sentences.extend(record.acts.hold_until.as_ref().and_then(Annotation::malformed).map(ToString::to_string));
     sentences
 }
 
@@ -70,7 +66,7 @@ fn transfer(record: &LeaseRecord) -> Option<String> {
 fn pin(situation: &Situation<'_>, record: &LeaseRecord) -> Option<String> {
     let is_candidate = |name: &str| situation.row.candidates.iter().any(|candidate| candidate.name == name);
     Some(match record.acts.pin.as_ref()? {
-        Annotation::Malformed(text) => malformed(names::PIN, text, ""),
+        Annotation::Malformed(malformed) => malformed.to_string(),
         Annotation::Valid(pin) if pin.until <= situation.wall() => {
             format!("A pin has ended: {}. The controller removes it with its next decision.", pin_text(pin))
         }
@@ -81,22 +77,27 @@ fn pin(situation: &Situation<'_>, record: &LeaseRecord) -> Option<String> {
     })
 }
 
-fn leader_label(label: &Annotation<PodLabel>) -> String {
-    let annotation = names::LEADER_LABEL;
-    match label {
-        Annotation::Malformed(text) => {
-            let why = read_leader_label(text).err().unwrap_or_else(|| "it is too long".to_owned());
-            format!(
-                "The annotation {annotation} has no effect, because its text {text:?} is not a label for it: {why}."
-            )
-        }
-        Annotation::Valid(label) => format!(
-            "A controller with the chart's value leaderLabel.enabled keeps the label {label} on the Pod of the holder, so \
-             that a Service can lead there. `kubectl describe lease` shows what keeps the label from there, if anything does."
-        ),
+fn leader_label(situation: &Situation<'_>, label: &Annotation<PodLabel>) -> String {
+    if let Annotation::Malformed(malformed) = label {
+        return malformed.to_string();
     }
-}
-
-fn malformed(annotation: &str, text: &str, place: &str) -> String {
-    format!("The annotation {annotation}{place} has no effect, because {text:?} does not parse.")
+    let Some(label) = situation.election.leader_label() else {
+        return format!(
+            "The annotation {} has no effect, because the Lease lacks the label {}: {:?}.",
+            names::LEADER_LABEL,
+            names::ENROLLED_LABEL,
+            names::ENROLLED
+        );
+    };
+    let keeps = format!("A controller with the chart's value leaderLabel.enabled keeps the label {label} on");
+    match (situation.holder_pod(), situation.unread_pod()) {
+        (Some(Pod { name, .. }), _) => format!(
+            "{keeps} Pod {name} of the holder, so that a Service can lead there. `kubectl describe lease` shows what keeps \
+             the label from there, if anything does."
+        ),
+        (None, Some(why)) => format!("{keeps} the Pod of the holder, which this command does not know: {why}."),
+        (None, None) => {
+            format!("{keeps} the Pod of the leader. Now no Pod has it: the Lease has no leader whose Pod is known.")
+        }
+    }
 }

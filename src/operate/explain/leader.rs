@@ -8,7 +8,6 @@ use super::assisted;
 use super::situation::{HolderKind, Situation};
 use super::words::duration;
 use crate::operate::status::LeaseState;
-use crate::predict::forecast::usual_interval;
 use crate::predict::order::place;
 
 pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
@@ -102,7 +101,7 @@ fn heartbeat(situation: &Situation<'_>) -> Option<String> {
         return None;
     }
     let scene = situation.scene;
-    let usual = usual_interval(situation.record()?.declared_seconds());
+    let usual = situation.usual_interval();
     Some(if scene.has_renewed {
         "It renewed the Lease while this command watched, so it lives.".to_owned()
     } else if scene.watched_for == Duration::ZERO {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hustings_core::election::Event;
-use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, PodRecord, SessionStamp};
+use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, PodRecord};
 
 use super::assisted;
 use super::controllers::without;
@@ -26,26 +26,24 @@ pub(super) enum EvidenceUse {
 
 pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
     let holder = situation.holder().unwrap_or_default();
-    let lasts = duration(situation.lease_lasts());
     match situation.leadership {
         HolderKind::Unknown => Prospect {
             dead: Some(holder.to_owned()),
-            sentences: vec![format!(
-                "Its Lease would expire {lasts} after the last renewal. Another replica of its own kind could then take it."
-            )],
+            sentences: vec![assisted::expiry(situation)],
             ..Prospect::default()
         },
         HolderKind::Assisted => Prospect {
             dead: Some(holder.to_owned()),
-            sentences: assisted::death(situation, evidence_use(situation), &lasts),
+            sentences: assisted::death(situation, evidence_use(situation)),
             ..Prospect::default()
         },
         HolderKind::Direct => Prospect {
             dead: Some(holder.to_owned()),
             after_seconds: Some(situation.lease_lasts().as_secs_f64()),
             sentences: vec![format!(
-                "Its Lease would expire {lasts} after the last renewal. The first replica that finds it expired would \
-                 claim it. No object lists the replicas, so this command cannot name that one."
+                "Its Lease would expire {} after the last renewal. The first replica that finds it expired would claim \
+                 it. No object lists the replicas, so this command cannot name that one.",
+                duration(situation.lease_lasts())
             )],
             ..Prospect::default()
         },
@@ -127,20 +125,10 @@ fn of(dead: Option<String>, forecast: &Forecast, sentences: Vec<String>) -> Pros
 
 /// Why the controller would elect nobody, if a hold is in force.
 fn why_on_hold(situation: &Situation<'_>) -> Option<String> {
-    Some(match situation.hold.as_ref()? {
-        Hold::Pause(text) => {
-            let until = situation.record().and_then(LeaseRecord::pause_until);
-            let end = until.map_or_else(|| "until `hustings resume`".to_owned(), |until| format!("until {until}"));
-            format!("Nobody is elected {end}, because elections are paused: {text}.")
-        }
-        Hold::ThirdPartyStrategy(strategy) => format!(
-            "The candidates ask for the strategy {strategy}. The controller that carries it out decides who leads; \
-             Hustings leaves the Lease to it."
-        ),
-        Hold::Disagreement => "Nobody is elected: the candidates of the highest binary version ask for different \
-                               strategies. Give them the same strategy."
-            .to_owned(),
-    })
+    let hold = situation.hold.clone()?;
+    let end = if matches!(hold, Hold::Pause(_)) { situation.record().and_then(LeaseRecord::pause_until) } else { None };
+    let until = end.map_or_else(String::new, |end| format!(" until {end}"));
+    Some(format!("Hustings elects nobody{until}. {}", Event::OnHold(hold)))
 }
 
 fn pings(forecast: &Forecast, waits: bool) -> Option<String> {
@@ -269,8 +257,7 @@ fn soon(after: Duration) -> String {
 /// The Pod as it would be after the end of the holder's container.
 fn terminated(situation: &Situation<'_>, pod: &PodRecord) -> Option<PodRecord> {
     let record = situation.record()?;
-    let place = SessionStamp::place(&record.session.stamp()?.session)?;
-    let container = place.split('.').nth(1)?;
+    let (_, container) = record.session.pod_and_container()?;
     let finished_at = record.renew_time.max(Some(situation.wall()))?;
     let end = ContainerEnd::at(finished_at, "Error");
     Some(PodRecord { containers: [ContainerRecord::ended(container, [end])].into(), ..pod.clone() })
@@ -279,7 +266,7 @@ fn terminated(situation: &Situation<'_>, pod: &PodRecord) -> Option<PodRecord> {
 /// How much longer the holder may rely on the Lease, unless it renews.
 pub(super) fn rest(situation: &Situation<'_>) -> Option<Duration> {
     let observed = situation.scene.observed.as_ref()?;
-    Some(observed.expires_at().since(situation.scene.now.moment))
+    Some(observed.changed_at().after(situation.lease_lasts()).since(situation.scene.now.moment))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock as _, SystemClock};
-use hustings_core::model::{LeaseRecord, LeaseStage, Moment, Now, Observed, PodRecord, SessionStamp, Step};
+use hustings_core::model::{LeaseRecord, LeaseStage, Moment, Now, Observed, PodRecord, Step};
 use kube::Api;
 use kube::api::ListParams;
 
@@ -248,7 +248,7 @@ async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[Read
     let Some(record) = record.filter(|record| record.stage(None) == LeaseStage::InTerm) else {
         return HolderPod::Unnamed;
     };
-    let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());
+    let names_place = record.session.pod_and_container().is_some();
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let Some(holder) = holder.filter(|_| names_place) else { return HolderPod::Unnamed };
     let name = holder.record.pod_name();

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::election::{CandidateVerdict, Election};
-use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, WireTime, reliance};
+use hustings_core::election::{CandidateVerdict, Election, Observation};
+use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, Pod, WireTime, reliance};
+use hustings_lab::client_go;
 
-use super::scene::Scene;
+use super::scene::{HolderPod, Scene};
 use crate::operate::status::{self, Assistance, AssistanceState, CandidateRow, LeaseRow, LeaseState};
 use crate::predict::forecast::{self, Forecast, Objects};
 
@@ -53,7 +54,13 @@ impl<'a> Situation<'a> {
         let mut row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new(), scene.now));
         row.assist.clone_from(&scene.assist);
         let records = scene.candidates.iter().map(|candidate| &candidate.record);
-        let election = status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
+        let mut election =
+            status::election((&scene.namespace, &scene.name), scene.observed.as_ref(), records, scene.now);
+        let of_candidate = if let HolderPod::Read(pod) = &scene.pod { pod.as_ref() } else { None };
+        let of_assisted = scene.assist.as_ref().and_then(Assistance::pod_record);
+        for pod in of_candidate.into_iter().chain(of_assisted) {
+            election.observe(scene.now, Observation::Pod { record: pod.clone().into() });
+        }
         let mut situation =
             Self { scene, row, election, leadership: HolderKind::None, hold: None, present: Forecast::default() };
         situation.leadership = situation.leadership();
@@ -81,10 +88,19 @@ impl<'a> Situation<'a> {
         self.row.candidates.iter().find(|candidate| candidate.name == *holder)
     }
 
-    /// How long the Lease lasts after its last change.
+    /// How long the Lease lasts after its last change, for the replicas that would follow the holder.
     pub(super) fn lease_lasts(&self) -> Duration {
+        let is_of_client_go = matches!(self.leadership, HolderKind::Assisted | HolderKind::Unknown);
+        if let Some(record) = self.record().filter(|record| is_of_client_go && record.duration_seconds > 0) {
+            return client_go::lasts(record);
+        }
         let declared = self.record().map_or(Duration::ZERO, |record| reliance(record.declared_seconds()));
         self.scene.observed.as_ref().map_or(declared, Observed::lasts)
+    }
+
+    /// How often the holder usually renews the Lease.
+    pub(super) fn usual_interval(&self) -> Duration {
+        forecast::usual_interval(u32::try_from(self.lease_lasts().as_secs()).unwrap_or(u32::MAX))
     }
 
     /// How long ago the Lease last changed, as far as the observer knows.
@@ -118,6 +134,19 @@ impl<'a> Situation<'a> {
     /// The verdict of the pure decision on a candidate.
     pub(super) fn verdict(&self, row: &CandidateRow) -> Option<&CandidateVerdict> {
         self.present.verdicts.iter().find(|verdict| verdict.candidate == row.key())
+    }
+
+    /// The Pod that a label leads to.
+    pub(super) fn holder_pod(&self) -> Option<Pod> {
+        let verdict = self.election.clone().decide(self.scene.now).lease;
+        self.election.holder_pod(&verdict)
+    }
+
+    /// Why the Pod of the holder could not be read, if it has one.
+    pub(super) fn unread_pod(&self) -> Option<&str> {
+        let of_candidate = if let HolderPod::Unread(why) = &self.scene.pod { Some(why) } else { None };
+        let is_unread = |assistance: &&Assistance| assistance.state == AssistanceState::Unknown;
+        of_candidate.or_else(|| self.assistance().filter(is_unread).map(|unread| &unread.reason)).map(String::as_str)
     }
 
     /// What is known of the holder, if a controller assists it.

@@ -82,7 +82,8 @@ fn a_pause_that_ends_soon_is_explained_also_without_a_controller() {
         "controllers": [],
     });
     let prospect = explain(&scene(&input)).prospect;
-    let expected = "Nobody is elected until 2026-01-02T03:05:30Z, because elections are paused: works.";
+    let expected = "Hustings elects nobody until 2026-01-02T03:05:30Z. Elections are paused: works. To resume, remove the \
+                    annotation hustings.io/hold.";
     assert_eq!((prospect.successor.as_deref(), prospect.sentences[1].as_str()), (None, expected), "{prospect:?}");
 }
 
@@ -212,7 +213,10 @@ fn scene(input: &Value) -> Scene {
         lease["metadata"]["namespace"] = json!("shop");
         lease["metadata"]["uid"] = json!("lease-uid");
         lease["metadata"]["resourceVersion"] = json!("900");
-        lease["metadata"]["labels"] = json!({ "hustings.io/enrolled": "true" });
+        let labels = &mut lease["metadata"]["labels"];
+        if labels.is_null() {
+            *labels = json!({ "hustings.io/enrolled": "true" });
+        }
         ReadLease::from_json(lease)
     });
     let seconds = |name: &str| Duration::from_secs_f64(input[name].as_f64().unwrap_or(0.0));

@@ -13,7 +13,6 @@ use super::explanation::ExplainedWait;
 use super::prospect::rest;
 use super::situation::{HolderKind, Situation};
 use super::words::duration;
-use crate::predict::forecast::usual_interval;
 
 const CONTROLLER: &str = "controller";
 const HOLDER: &str = "holder";
@@ -40,13 +39,11 @@ pub(super) fn waits(situation: &Situation<'_>) -> Vec<ExplainedWait> {
 }
 
 fn of_term(situation: &Situation<'_>) -> Vec<ExplainedWait> {
-    let Some(record) = situation.record() else { return Vec::new() };
-    let seconds = record.declared_seconds();
-    let lease = duration(Duration::from_secs(u64::from(seconds)));
+    let lease = duration(situation.lease_lasts());
     let mut waits = vec![within(
         HOLDER,
         elector::Timer::Renewal.as_str(),
-        usual_interval(seconds),
+        situation.usual_interval(),
         format!(
             "The holder renews the Lease. If no renewal succeeds for its renew deadline, which is shorter than the \
                  lease of {lease}, it stops leading by itself."

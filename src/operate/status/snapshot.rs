@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use super::native;
+use crate::base::words::words;
 use crate::operate::assisted::Assistance;
 
 /// A Lease with its candidates.
@@ -74,25 +75,26 @@ pub struct LeaseRow {
     pub candidates: Vec<CandidateRow>,
 }
 
-/// The state of a Lease, as far as the objects show it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LeaseState {
-    /// It has a holder.
-    Held,
-    /// It was granted or handed over, but not taken up yet.
-    Granted,
-    /// Its holder stopped renewing.
-    Expired,
-    /// It has no holder.
-    Unheld,
-    /// It has no live holder or does not exist, and the controller found none of its candidates live.
-    NoCandidate,
-    /// It has no holder on purpose; [`LeaseRow::hold`] has the reason.
-    Hold,
-    /// It has candidates, but the object does not exist.
-    #[default]
-    Missing,
+words! {
+    /// The state of a Lease, as far as the objects show it.
+    #[derive(Default)]
+    pub enum LeaseState {
+        /// It has a holder.
+        Held = "held",
+        /// It was granted or handed over, but not taken up yet.
+        Granted = "granted",
+        /// Its holder stopped renewing.
+        Expired = "expired",
+        /// It has no holder.
+        Unheld = "unheld",
+        /// It has no live holder or does not exist, and the controller found none of its candidates live.
+        NoCandidate = "no-candidate",
+        /// It has no holder on purpose; [`LeaseRow::hold`] has the reason.
+        Hold = "hold",
+        /// It has candidates, but the object does not exist.
+        #[default]
+        Missing = "missing",
+    }
 }
 
 /// A candidate with its status: the controller's last one, or for a native candidate one derived from the objects.
@@ -149,19 +151,6 @@ impl LeaseState {
     /// Whether a candidate leads or is about to take up its grant.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Held | Self::Granted)
-    }
-
-    /// The state as `status` prints it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Granted => "granted",
-            Self::Expired => "expired",
-            Self::Unheld => "unheld",
-            Self::NoCandidate => "no-candidate",
-            Self::Hold => "hold",
-            Self::Missing => "missing",
-        }
     }
 }
 
@@ -313,7 +302,7 @@ fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseStat
 fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> String {
     match annotation {
         Annotation::Valid(value) => text(value),
-        Annotation::Malformed(text) => format!("{text} (does not parse, no effect)"),
+        Annotation::Malformed(malformed) => format!("{} (does not parse, no effect)", malformed.text),
     }
 }
 

@@ -6,20 +6,16 @@ use std::time::Duration;
 
 use hustings_client::api::{ReadLease, names};
 use hustings_core::assist::{AssistOptions, Identification, Unidentified, host_name};
-use hustings_core::model::{UNDECLARED_DURATION_SECONDS, WireTime};
+use hustings_core::model::{Annotation, UNDECLARED_DURATION_SECONDS, WireTime};
 use kube::ResourceExt as _;
 use serde::Serialize;
 
 use super::pods::SurveyedPod;
 use super::read::{Inventory, LeaseName, name};
+use crate::base::words::words;
 use crate::operate::assisted::{as_text, is_default};
 use crate::operate::history::length;
-
-/// What client-go waits after the lease has expired: its usual pause between two attempts.
-const RETRY_SECONDS: u32 = 2;
-
-/// What a crash costs with assistance.
-pub(super) const ASSISTED_SECONDS: u32 = 3;
+use crate::predict::client_go::{ASSISTED_CRASH_COSTS, crash_costs};
 
 /// By how much the clock of a holder may differ from the local one without a remark.
 const TOLERANCE: Duration = Duration::from_secs(2);
@@ -59,40 +55,25 @@ pub(super) struct Lock {
     pub(super) options: AssistOptions,
 }
 
-/// Whether Hustings can assist the holder of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LockState {
-    /// It can.
-    Ready,
-    /// It can, once the user names the container.
-    Ambiguous,
-    /// It cannot, because it does not know where the holder runs.
-    Unidentified,
-    /// Unknown: the user may not list the Pods.
-    Unread,
-    /// It does so already.
-    Assisted,
-    /// It elects the holder.
-    Elected,
-    /// The Lease has no holder.
-    Free,
-    /// It has a holder that does not renew it.
-    Stuck,
-}
-
-impl LockState {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Ambiguous => "ambiguous",
-            Self::Unidentified => "unidentified",
-            Self::Unread => "unread",
-            Self::Assisted => "assisted",
-            Self::Elected => "elected",
-            Self::Free => "free",
-            Self::Stuck => "stuck",
-        }
+words! {
+    /// Whether Hustings can assist the holder of a lock.
+    pub(super) enum LockState {
+        /// It can.
+        Ready = "ready",
+        /// It can, once the user names the container.
+        Ambiguous = "ambiguous",
+        /// It cannot, because it does not know where the holder runs.
+        Unidentified = "unidentified",
+        /// Unknown: the user may not list the Pods.
+        Unread = "unread",
+        /// It does so already.
+        Assisted = "assisted",
+        /// It elects the holder.
+        Elected = "elected",
+        /// The Lease has no holder.
+        Free = "free",
+        /// It has a holder that does not renew it.
+        Stuck = "stuck",
     }
 }
 
@@ -126,8 +107,12 @@ fn is_elected(lease: &ReadLease, with_candidates: &BTreeSet<LeaseName>) -> bool 
     is_enrolled || with_candidates.contains(&name(lease))
 }
 
-fn options(lease: &ReadLease) -> Result<AssistOptions, String> {
-    AssistOptions::read(lease.annotations().get(names::ASSIST).map_or("", String::as_str))
+fn options(lease: &ReadLease) -> Result<AssistOptions, &str> {
+    match &lease.record.acts.assist {
+        None => Ok(AssistOptions::default()),
+        Some(Annotation::Valid(options)) => Ok(options.clone()),
+        Some(Annotation::Malformed(malformed)) => Err(&malformed.why),
+    }
 }
 
 fn duration(lease: &ReadLease) -> Duration {
@@ -174,12 +159,21 @@ fn lock(lease: &ReadLease, renewed: bool, inventory: &Inventory) -> Lock {
         }
     }
     let is_known = matches!(lock.state, LockState::Ready | LockState::Assisted);
-    lock.assisted_seconds = is_known.then_some(ASSISTED_SECONDS);
+    lock.assisted_seconds = is_known.then(assisted_seconds);
     lock.crash_seconds = match lock.state {
         LockState::Assisted => lock.assisted_seconds,
-        _ => lock.duration_seconds.map(|seconds| seconds.saturating_add(RETRY_SECONDS)),
+        _ => crash_costs(record).map(seconds),
     };
     lock
+}
+
+/// What a crash costs with assistance.
+pub(super) fn assisted_seconds() -> u32 {
+    seconds(ASSISTED_CRASH_COSTS)
+}
+
+fn seconds(cost: Duration) -> u32 {
+    u32::try_from(cost.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Finds the container of the holder.
@@ -298,18 +292,8 @@ pub(super) mod tests {
         for field in row.as_object().unwrap().keys() {
             assert!(guide.contains(&format!("`{field}`")), "{field}");
         }
-        for state in [
-            LockState::Ready,
-            LockState::Ambiguous,
-            LockState::Unidentified,
-            LockState::Unread,
-            LockState::Assisted,
-            LockState::Elected,
-            LockState::Free,
-            LockState::Stuck,
-        ] {
+        for state in LockState::ALL {
             assert!(guide.contains(&format!("| `{}` |", state.as_str())), "{state:?}");
-            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 use comfy_table::Cell;
 
-use super::lock::{ASSISTED_SECONDS, Lock, LockState};
+use super::lock::{Lock, LockState, assisted_seconds};
 use crate::base::table::{colored, plain, trimmed};
 use crate::base::terminal::{Styles, visible};
 
@@ -80,26 +80,24 @@ pub(super) fn summary(locks: &[Lock]) -> String {
     }
     match count(LockState::Ready) {
         0 => {}
-        1 if locks.len() == 1 => parts.push(format!("with assistance about {ASSISTED_SECONDS} s")),
-        ready => parts.push(format!("with assistance about {ASSISTED_SECONDS} s in {ready}")),
+        1 if locks.len() == 1 => parts.push(format!("with assistance about {} s", assisted_seconds())),
+        ready => parts.push(format!("with assistance about {} s in {ready}", assisted_seconds())),
     }
-    let others = [
-        (LockState::Ambiguous, "ambiguous"),
-        (LockState::Unidentified, "unidentified"),
-        (LockState::Unread, "not examined"),
-        (LockState::Assisted, "assisted already"),
-        (LockState::Elected, "elected by Hustings already"),
-        (LockState::Free, "free"),
-        (LockState::Stuck, "stuck"),
-    ];
-    let others: Vec<_> = others
-        .into_iter()
-        .filter_map(|(state, words)| match count(state) {
+    let others = LockState::ALL.into_iter().filter_map(|state| {
+        let words = match state {
+            LockState::Ready => return None,
+            LockState::Unread => "not examined",
+            LockState::Assisted => "assisted already",
+            LockState::Elected => "elected by Hustings already",
+            LockState::Ambiguous | LockState::Unidentified | LockState::Free | LockState::Stuck => state.as_str(),
+        };
+        match count(state) {
             0 => None,
             1 => Some(format!("1 is {words}")),
             several => Some(format!("{several} are {words}")),
-        })
-        .collect();
+        }
+    });
+    let others: Vec<_> = others.collect();
     let lines = [parts.join("; "), others.join(", ")];
     lines.iter().filter(|line| !line.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
 }

@@ -6,6 +6,8 @@ use hustings_core::stand_in::NativeElector;
 use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::family::Family;
 
+use crate::base::words::words;
+
 /// A family of metrics with one label.
 pub type Labelled<M> = Family<ValueLabel, M>;
 
@@ -35,24 +37,15 @@ impl EncodeLabelSet for ValueLabel {
 
 /// Declares a closed set of label values under one label name.
 macro_rules! label_values {
-    ($(#[$meta:meta])* $name:ident, $label:literal: $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)?) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[$variant_meta])* $variant),+
+    ($(#[$meta:meta])* $name:ident, $label:literal: $($values:tt)+) => {
+        words! {
+            $(#[$meta])*
+            pub enum $name {
+                $($values)+
+            }
         }
 
         impl $name {
-            /// Every value.
-            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
-
-            /// The value as metrics show it.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text),+
-                }
-            }
-
             /// The label with this value.
             pub const fn label(self) -> ValueLabel {
                 ValueLabel::new($label, self.as_str())

@@ -190,12 +190,11 @@ async fn a_label_that_must_not_be_touched_is_refused_with_the_remedy() {
     on_pods(&world, LABEL, &["c"]).await;
     let refused = |label: &str, why: &str| format!("The label {label} is not kept: {why}.");
     let taken = format!("the Lease {}/good has it already. Use another label", world.namespace);
-    let malformed = |label: &str| {
-        format!(
-            "The annotation hustings.io/leader-label has no effect, because {label:?} is not KEY=VALUE with a key of your \
-             own: use a label such as hustings.io/leader=true."
-        )
+    let malformed = |label: &str, why: &str| {
+        format!("The annotation hustings.io/leader-label has no effect, because {label:?} does not parse: {why}.")
     };
+    let reserved =
+        r#""pod-template-hash" belongs to Kubernetes or to Hustings: use another key, such as "hustings.io/leader""#;
     for (name, holder, label, note) in [
         (
             "original",
@@ -210,8 +209,8 @@ async fn a_label_that_must_not_be_touched_is_refused_with_the_remedy() {
             refused("tier=front", "Pod a of the holder has the value \"back\" under this key: use another key"),
         ),
         ("taken", "b_1", LABEL, refused(LABEL, &taken)),
-        ("no-value", "c_1", "x", malformed("x")),
-        ("reserved", "c_1", "pod-template-hash=x", malformed("pod-template-hash=x")),
+        ("no-value", "c_1", "x", malformed("x", r#""x" is not of the form KEY=VALUE"#)),
+        ("reserved", "c_1", "pod-template-hash=x", malformed("pod-template-hash=x", reserved)),
     ] {
         lease(&world, name, holder, label).await;
         world.published("Warning", &note).await;

@@ -22,7 +22,7 @@ impl Election {
         let now = record.map_or_else(ReportedActs::default, |record| ReportedActs {
             pause: record.pause(wall).map(|pause| (pause, record.pause_until())),
             pin: record.pin(wall).cloned(),
-            malformed: record.acts.malformed().map(|(annotation, text)| (annotation, text.to_owned())).collect(),
+            malformed: record.acts.malformed().cloned().collect(),
         });
         let asked_by = record.and_then(|record| record.acts.asked_by.as_ref());
         let mut report = |act| plan.act(event(act, asked_by));
@@ -44,8 +44,8 @@ impl Election {
             }
             _ => {}
         }
-        for (annotation, text) in now.malformed.iter().filter(|malformed| !former.malformed.contains(malformed)) {
-            plan.act(Action::Event(Event::MalformedAct { annotation, text: text.clone(), candidate: None }));
+        for malformed in now.malformed.iter().filter(|malformed| !former.malformed.contains(malformed)) {
+            plan.act(Action::Event(Event::MalformedAct { malformed: malformed.clone(), candidate: None }));
         }
         let ends =
             now.pause.as_ref().and_then(|(_, until)| *until).into_iter().chain(now.pin.as_ref().map(|pin| pin.until));
@@ -119,9 +119,8 @@ pub(super) fn report_exclusion(member: &mut Member, plan: &mut Plan) {
         _ => None,
     };
     plan.actions.extend(act.map(|act| event(act, acts.asked_by.as_ref())));
-    if let Some((annotation, text)) = acts.malformed().filter(|_| *former != now) {
-        let (text, candidate) = (text.to_owned(), Some(candidate()));
-        plan.act(Action::Event(Event::MalformedAct { annotation, text, candidate }));
+    if let Some(malformed) = acts.malformed().filter(|_| *former != now).cloned() {
+        plan.act(Action::Event(Event::MalformedAct { malformed, candidate: Some(candidate()) }));
     }
     if let Some(exclusion) = exclusion(&now) {
         set_end(exclusion.until, plan);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(super) use self::assisted::HolderHomes;
 pub(super) use self::places::CandidateHome;
-use crate::model::{CandidateRecord, ContainerEnd, Evidence, LeaseRecord, PodRecord, SessionStamp, WireTime};
+use crate::model::{CandidateRecord, ContainerEnd, Evidence, LeaseRecord, PodRecord, WireTime};
 
 /// The reasons with which a kubelet or a container runtime reports an end that it has not observed.
 const UNOBSERVED_ENDS: [&str; 2] = ["ContainerStatusUnknown", "Unknown"];
@@ -47,9 +47,11 @@ pub enum Doubt {
     RenewedAfterEnd,
     /// The instance that ended is a later one than the holder of an assisted Lease.
     StartedAfterTerm,
-    /// No container of an assisted Lease's Pod can be the holder's: see [`AssistOptions`](crate::assist::AssistOptions).
-    Unidentified,
-    /// Several containers can be, and no option names one.
+    /// The holder of an assisted Lease has the host name of its node, which is no name of a Pod.
+    HostNetwork,
+    /// The Pod lacks the container that the [option](crate::assist::AssistOptions::container) of an assisted Lease names.
+    NoContainer,
+    /// Several containers can be that of the holder, and no option names one.
     Ambiguous,
     /// The controller has not observed how the term began, nor a renewal. An earlier holder may rely on the Lease.
     EarlierHolder,
@@ -64,16 +66,10 @@ pub(super) struct HolderEvidence {
     proof: Option<(Evidence, Duration)>,
 }
 
-/// The UID of the pod and the name of the container in the session of this record.
-fn place(record: &LeaseRecord) -> Option<(&str, &str)> {
-    let mut parts = SessionStamp::place(&record.session.stamp()?.session)?.split('.');
-    parts.next().zip(parts.next())
-}
-
 /// Checks that this is the Pod of the holder. The owner of the candidate must be the same Pod as that of the session. A
 /// static pod owns no candidate; the session then names the hash by which the kubelet knows it.
 fn is_pod_of(record: &LeaseRecord, candidate: &CandidateRecord, pod: &PodRecord) -> Result<(), Doubt> {
-    let (uid, _) = place(record).ok_or(Doubt::NoPlace)?;
+    let (uid, _) = record.session.pod_and_container().ok_or(Doubt::NoPlace)?;
     let is_same = match &candidate.pod {
         Some(owner) => owner.uid == uid && *pod.uid == *uid,
         None => pod.config_hash.as_deref() == Some(uid),
@@ -83,7 +79,7 @@ fn is_pod_of(record: &LeaseRecord, candidate: &CandidateRecord, pod: &PodRecord)
 
 /// Checks whether a container that has terminated was the holder's, in this term.
 fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Doubt> {
-    let (_, container) = place(record).ok_or(Doubt::NoPlace)?;
+    let (_, container) = record.session.pod_and_container().ok_or(Doubt::NoPlace)?;
     if pod.shares_processes() {
         return Err(Doubt::SharedProcesses);
     }
@@ -123,7 +119,8 @@ impl fmt::Display for Doubt {
             Self::EndedBeforeTerm => "the container ended before the term began",
             Self::RenewedAfterEnd => "the holder renewed after the container had ended",
             Self::StartedAfterTerm => "the container that ended had started after the term began",
-            Self::Unidentified => "no container of the Pod can be the holder's",
+            Self::HostNetwork => "the Pod uses the network of its host, so no holder has its name",
+            Self::NoContainer => "the Pod lacks the container that the option names",
             Self::Ambiguous => "several containers of the Pod can be the holder's, and no option names one",
             Self::EarlierHolder => {
                 "the controller has not observed a renewal of this term, so an earlier holder may \

@@ -97,7 +97,11 @@ impl Election {
                 preferred: self.preferred_of(record, member.key.kind),
                 taken_up: self.stage() != Some(LeaseStage::Granted),
             },
-            _ if self.is_assisted() => LeaseVerdict::Assisted { holder: holder.into(), unprovable: self.unprovable() },
+            _ if self.is_assisted() => LeaseVerdict::Assisted {
+                holder: holder.into(),
+                unprovable: self.unprovable(),
+                hold: conditions.hold.clone(),
+            },
             _ => LeaseVerdict::Foreign { holder: holder.into() },
         }
     }

@@ -15,8 +15,8 @@ use super::second_controller::SecondController;
 use super::tracked_lease::TrackedLease;
 use super::{Config, NoEffect, Observation, Report, Source, Target, Write};
 use crate::model::{
-    CandidateKey, CandidateRecord, Hold, LeaseRecord, LeaseStage, LeaseWrite, Moment, Now, Observed, Pin, Presence,
-    Unheld, WireTime,
+    CandidateKey, CandidateRecord, Hold, LeaseRecord, LeaseStage, LeaseWrite, Malformed, Moment, Now, Observed, Pin,
+    Presence, Unheld, WireTime,
 };
 
 /// The knowledge of one controller about one Lease.
@@ -60,7 +60,7 @@ pub(super) struct UnheldPeriod {
 pub(super) struct ReportedActs {
     pub(super) pause: Option<(Hold, Option<WireTime>)>,
     pub(super) pin: Option<Pin>,
-    pub(super) malformed: Vec<(&'static str, String)>,
+    pub(super) malformed: Vec<Malformed>,
 }
 
 impl Election {

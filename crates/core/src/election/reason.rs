@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{NoEffect, Write};
-use crate::model::{CandidateKey, Cause, Ending, Evidence, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
+use crate::model::{
+    CandidateKey, Cause, Ending, Evidence, Exclusion, Hold, Inadmissible, Malformed, Pin, Transfer, WireTime,
+};
 use crate::ranking::Criterion;
 
 /// Why a candidate does or does not lead.
@@ -129,10 +131,8 @@ pub enum Event {
     },
     /// An annotation for an act does not parse, so it has no effect.
     MalformedAct {
-        /// The annotation.
-        annotation: &'static str,
-        /// Its text.
-        text: String,
+        /// The annotation, and why it does not parse.
+        malformed: Malformed,
         /// The candidate and its uid; `None` if it is an annotation of the Lease.
         candidate: Option<(CandidateKey, Arc<str>)>,
     },

@@ -129,6 +129,16 @@ impl CandidateVerdict {
     }
 }
 
+/// What the controller does with an assisted Lease whose holder dies, as a sentence.
+pub const fn release_of_assisted(hold: Option<&Hold>) -> &'static str {
+    match hold {
+        None => "The controller releases the Lease once the holder is proven dead.",
+        Some(_) => {
+            "Elections are paused, so the controller does not release the Lease, even if the holder is proven dead."
+        }
+    }
+}
+
 const DAMPED: &str =
     "Ranks last until status.dampedUntil, because it lost or gave up the Lease or did not take up a grant.";
 

@@ -32,6 +32,8 @@ pub enum LeaseVerdict {
         holder: Arc<str>,
         /// Why the end of no container would prove it dead.
         unprovable: Option<Doubt>,
+        /// Why the controller does not release the Lease even then.
+        hold: Option<Hold>,
     },
     /// The Lease has no holder, but counts as held. Either another client created it and has not used it yet, or it was
     /// deleted and its holder may still rely on it.

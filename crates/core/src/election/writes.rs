@@ -186,7 +186,7 @@ pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite 
 mod tests {
     use super::*;
     use crate::election::TransferRefusal;
-    use crate::model::{Annotation, Evidence, Moment, Transfer};
+    use crate::model::{Annotation, Evidence, Malformed, Moment, Transfer};
 
     const OLDEST: Strategy = Strategy::OldestEmulationVersion;
 
@@ -205,7 +205,8 @@ mod tests {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
         let known = History::default();
         let mut record = record();
-        record.acts.hold_until = Some(Annotation::Malformed("noon".to_owned()));
+        let malformed = Malformed::new("hustings.io/hold-until", "noon".to_owned(), String::new());
+        record.acts.hold_until = Some(Annotation::Malformed(malformed));
         record.renew_time = Some(WireTime::from_micros(100));
         record.transitions = i32::MAX.cast_unsigned();
         let (write, event) = grant(

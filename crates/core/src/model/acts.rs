@@ -14,8 +14,19 @@ use crate::assist::AssistOptions;
 pub enum Annotation<T> {
     /// Its value.
     Valid(T),
-    /// A text that does not parse.
-    Malformed(String),
+    /// A text that does not parse. Boxed, because few objects have one.
+    Malformed(Box<Malformed>),
+}
+
+/// An annotation that does not parse, so it has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Malformed {
+    /// The annotation.
+    pub annotation: &'static str,
+    /// Its text, or the beginning of a long one.
+    pub text: String,
+    /// Why it does not parse and how to correct it, as a sentence without its end.
+    pub why: String,
 }
 
 /// The acts that a Lease records, in addition to `hustings.io/hold`.
@@ -107,6 +118,13 @@ impl fmt::Display for Exclusion {
     }
 }
 
+impl Malformed {
+    /// An annotation with this text, which does not parse for this reason.
+    pub fn new(annotation: &'static str, text: String, why: String) -> Box<Self> {
+        Box::new(Self { annotation, text, why })
+    }
+}
+
 impl<T> Annotation<T> {
     /// The value, if the annotation parses.
     pub const fn valid(&self) -> Option<&T> {
@@ -117,10 +135,10 @@ impl<T> Annotation<T> {
     }
 
     /// The text that does not parse.
-    pub fn malformed(&self) -> Option<&str> {
+    pub fn malformed(&self) -> Option<&Malformed> {
         match self {
             Self::Valid(_) => None,
-            Self::Malformed(text) => Some(text),
+            Self::Malformed(malformed) => Some(malformed),
         }
     }
 }
@@ -133,27 +151,20 @@ impl<T> From<T> for Annotation<T> {
 }
 
 impl LeaseActs {
-    /// The annotations that do not parse, each with its text.
-    pub fn malformed(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    /// The annotations that do not parse.
+    pub fn malformed(&self) -> impl Iterator<Item = &Malformed> {
         let until = self.hold_until.as_ref().and_then(Annotation::malformed);
         let pin = self.pin.as_ref().and_then(Annotation::malformed);
         let assist = self.assist.as_ref().and_then(Annotation::malformed);
         let label = self.leader_label.as_deref().and_then(Annotation::malformed);
-        [
-            ("hustings.io/hold-until", until),
-            ("hustings.io/pin", pin),
-            ("hustings.io/assist", assist),
-            ("hustings.io/leader-label", label),
-        ]
-        .into_iter()
-        .filter_map(|(annotation, text)| Some((annotation, text?)))
+        [until, pin, assist, label].into_iter().flatten()
     }
 }
 
 impl CandidateActs {
-    /// The annotation that does not parse, with its text.
-    pub fn malformed(&self) -> Option<(&'static str, &str)> {
-        Some(("hustings.io/exclude", self.exclude.as_ref()?.malformed()?))
+    /// The annotation that does not parse.
+    pub fn malformed(&self) -> Option<&Malformed> {
+        self.exclude.as_ref()?.malformed()
     }
 
     /// The exclusion that is in force at `wall`, by the clock of the caller.

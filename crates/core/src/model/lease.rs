@@ -264,6 +264,13 @@ impl SessionMark {
             Self::Absent | Self::Open | Self::Unreadable(_) => None,
         }
     }
+
+    /// The UID of the pod and the name of the container in which the instance runs, if its session has a
+    /// [place](SessionStamp::place).
+    pub fn pod_and_container(&self) -> Option<(&str, &str)> {
+        let mut parts = SessionStamp::place(&self.stamp()?.session)?.split('.');
+        parts.next().zip(parts.next())
+    }
 }
 
 impl fmt::Display for SessionMark {

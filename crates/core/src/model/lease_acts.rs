@@ -36,7 +36,7 @@ impl LeaseRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::LeaseActs;
+    use super::super::{LeaseActs, Malformed};
     use super::*;
 
     const END: WireTime = WireTime::from_micros(5);
@@ -53,7 +53,8 @@ mod tests {
         let ending = lease("works", Some(Annotation::Valid(END)));
         assert_eq!((ending.pause(BEFORE), ending.pause_has_ended(BEFORE)), (pause(), false));
         assert_eq!((ending.pause(END), ending.pause_has_ended(END)), (None, true));
-        for endless in [lease("works", None), lease("works", Some(Annotation::Malformed("noon".to_owned())))] {
+        let malformed = Malformed::new("hustings.io/hold-until", "noon".to_owned(), String::new());
+        for endless in [lease("works", None), lease("works", Some(Annotation::Malformed(malformed)))] {
             assert_eq!((endless.pause(WireTime::MAX), endless.pause_has_ended(WireTime::MAX)), (pause(), false));
         }
         let other = lease("disagreement", Some(Annotation::Valid(END)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer, WireTime};
+use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Malformed, Pin, Transfer, WireTime};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -25,7 +25,10 @@ fn annotation<T: Clone + std::fmt::Debug>(
     (value, select(vec![0, 0, 1, 2])).prop_map(|(value, kind)| match kind {
         0 => None,
         1 => Some(Annotation::Valid(value)),
-        _ => Some(Annotation::Malformed("\u{10ffff}".repeat(2_000))),
+        _ => {
+            let long = "\u{10ffff}".repeat(2_000);
+            Some(Annotation::Malformed(Malformed::new("hustings.io/pin", long.clone(), long)))
+        }
     })
 }
 

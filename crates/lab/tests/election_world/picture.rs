@@ -50,7 +50,7 @@ fn describe_acts(lease: &LeaseRecord, text: &mut String) {
     if let Some(until) = &lease.acts.hold_until {
         match until {
             Annotation::Valid(until) => write!(text, " until {until}").unwrap(),
-            Annotation::Malformed(end) => write!(text, " until {end:?}").unwrap(),
+            Annotation::Malformed(end) => write!(text, " until {:?}", end.text).unwrap(),
         }
     }
     if let Some(transfer) = &lease.acts.transfer {
@@ -59,12 +59,12 @@ fn describe_acts(lease: &LeaseRecord, text: &mut String) {
     match &lease.acts.assist {
         None => {}
         Some(Annotation::Valid(options)) => write!(text, ", assist={:?}", options.to_string()).unwrap(),
-        Some(Annotation::Malformed(options)) => write!(text, ", malformed assist={options:?}").unwrap(),
+        Some(Annotation::Malformed(options)) => write!(text, ", malformed assist={:?}", options.text).unwrap(),
     }
     match &lease.acts.pin {
         None => {}
         Some(Annotation::Valid(pin)) => write!(text, ", pin={} until {}", pin.candidate, pin.until).unwrap(),
-        Some(Annotation::Malformed(pin)) => write!(text, ", pin={pin:?}").unwrap(),
+        Some(Annotation::Malformed(pin)) => write!(text, ", pin={:?}", pin.text).unwrap(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use datadriven::TestCase;
 use hustings_core::assist::AssistOptions;
-use hustings_core::model::{Annotation, LeaseRecord, Pin, Transfer, Unparsed, WireTime};
+use hustings_core::model::{Annotation, LeaseRecord, Malformed, Pin, Transfer, Unparsed, WireTime};
 use hustings_lab::Lab;
 
 use crate::arguments::{flag, name, parse_micros, signed_micros, text};
@@ -12,7 +12,8 @@ use crate::election_world::World;
 pub(crate) fn acts(lab: &Lab, case: &mut TestCase, record: &mut LeaseRecord) {
     let acts = &mut record.acts;
     if let Some(text) = text(case, "hold-until") {
-        acts.hold_until = Some(end(lab, &text).map_or(Annotation::Malformed(text), Annotation::Valid));
+        acts.hold_until =
+            Some(end(lab, &text).map_or_else(|| not_a_time("hustings.io/hold-until", text), Annotation::Valid));
     }
     if let Some(to) = text(case, "transfer") {
         acts.transfer = Some(Transfer::read(&to));
@@ -20,7 +21,7 @@ pub(crate) fn acts(lab: &Lab, case: &mut TestCase, record: &mut LeaseRecord) {
     if let Some(candidate) = text(case, "pin") {
         let until = text(case, "pin-until").unwrap_or_default();
         acts.pin = Some(end(lab, &until).map_or_else(
-            || Annotation::Malformed(format!("{candidate} until {until}")),
+            || not_a_time("hustings.io/pin", format!("{candidate} until {until}")),
             |until| Annotation::Valid(Pin { candidate: candidate.clone(), until }),
         ));
     }
@@ -34,7 +35,8 @@ pub(crate) fn acts(lab: &Lab, case: &mut TestCase, record: &mut LeaseRecord) {
         acts.assist = Some(Annotation::Valid(AssistOptions { container, pod_namespace, pod_prefix }));
     }
     if let Some(text) = malformed {
-        acts.assist = Some(Annotation::Malformed(text));
+        let why = AssistOptions::read(&text).unwrap_err();
+        acts.assist = Some(Annotation::Malformed(Malformed::new("hustings.io/assist", text, why)));
     }
     if flag(case, "unassisted") {
         acts.assist = None;
@@ -61,6 +63,11 @@ pub(crate) fn answer(world: &mut World, case: &mut TestCase) {
             record.renew_time = Some(WireTime::from_micros(ping - behind.unwrap_or_default()));
         }
     });
+}
+
+/// An annotation whose end is not a time.
+pub(crate) fn not_a_time<T>(annotation: &'static str, text: String) -> Annotation<T> {
+    Annotation::Malformed(Malformed::new(annotation, text, "its end is not a time".to_owned()))
 }
 
 /// The end of an act after this duration from now; `None` if the text is not a duration.

@@ -12,7 +12,7 @@ use hustings_core::model::{Annotation, CandidateKey, CandidateKind, CandidateRec
 use hustings_lab::Lab;
 use hustings_lab::client_go::Stands;
 
-use crate::acts::end;
+use crate::acts::{end, not_a_time};
 use crate::arguments::{flag, name, number, signed_micros, strategy, text};
 
 /// Flags of a candidate and its process.
@@ -140,7 +140,7 @@ pub(crate) fn change(lab: &Lab, case: &mut TestCase, flags: &Flags, record: &mut
     if let Some(exclude) = text(case, "exclude") {
         record.acts.exclude = (exclude != "none").then(|| match end(lab, &exclude) {
             Some(until) => Annotation::Valid(Exclusion { until, reason }),
-            None => Annotation::Malformed(exclude),
+            None => not_a_time("hustings.io/exclude", exclude),
         });
         record.acts.asked_by = asked_by;
     }

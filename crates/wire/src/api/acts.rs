@@ -1,9 +1,9 @@
 //! Acts of administrators on the wire: the annotations that a person or `hustings` writes.
 //!
-//! The first 1024 bytes of a text that does not parse are kept, so that the controller can report it.
+//! The first 1024 bytes of a text that does not parse are kept with the reason, so that the controller can report them.
 
 use hustings_core::assist::AssistOptions;
-use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer, WireTime};
+use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Malformed, Pin, Transfer, WireTime};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -18,16 +18,16 @@ const UNTIL: &str = " until ";
 /// Reads the acts that a Lease records.
 pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
     LeaseActs {
-        hold_until: read(metadata, names::HOLD_UNTIL, time),
+        hold_until: read(metadata, names::HOLD_UNTIL, |text| time(text).ok_or_else(|| form("2026-12-31T23:59:59Z"))),
         transfer: annotation_text(metadata, names::TRANSFER).map(|text| Transfer::read(&cut(text))),
-        pin: read(metadata, names::PIN, pin),
+        pin: read(metadata, names::PIN, |text| pin(text).ok_or_else(|| form("NAME until 2026-12-31T23:59:59Z"))),
         // Unlike other annotations, an empty one has a meaning.
         assist: metadata
             .annotations
             .as_ref()
             .and_then(|all| all.get(names::ASSIST))
-            .map(|text| AssistOptions::read(text).map_or_else(|_| Annotation::Malformed(cut(text)), Annotation::Valid)),
-        leader_label: read(metadata, names::LEADER_LABEL, |text| read_leader_label(text.trim()).ok()).map(Box::new),
+            .map(|text| parsed(names::ASSIST, text, AssistOptions::read(text))),
+        leader_label: read(metadata, names::LEADER_LABEL, |text| read_leader_label(text.trim())).map(Box::new),
         asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
     }
 }
@@ -35,7 +35,9 @@ pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
 /// Reads the acts that a candidate of either API records.
 pub(super) fn candidate_acts(metadata: &ObjectMeta) -> CandidateActs {
     CandidateActs {
-        exclude: read(metadata, names::EXCLUDE, exclusion),
+        exclude: read(metadata, names::EXCLUDE, |text| {
+            exclusion(text).ok_or_else(|| form("2026-12-31T23:59:59Z: REASON"))
+        }),
         asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
     }
 }
@@ -62,9 +64,22 @@ pub fn exclusion_patch(resource_version: u64, exclusion: Option<&Exclusion>, ask
     }})
 }
 
-fn read<T>(metadata: &ObjectMeta, name: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Annotation<T>> {
+fn read<T>(
+    metadata: &ObjectMeta,
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Option<Annotation<T>> {
     let text = annotation_text(metadata, name)?;
-    Some(parse(text).map_or_else(|| Annotation::Malformed(cut(text)), Annotation::Valid))
+    Some(parsed(name, text, parse(text)))
+}
+
+fn parsed<T>(name: &'static str, text: &str, result: Result<T, String>) -> Annotation<T> {
+    result.map_or_else(|why| Annotation::Malformed(Malformed::new(name, cut(text), cut(&why))), Annotation::Valid)
+}
+
+/// Why a text does not parse that is not of this form.
+fn form(form: &str) -> String {
+    format!("use the form {form:?}")
 }
 
 fn time(text: &str) -> Option<WireTime> {
@@ -145,22 +160,31 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_does_not_parse_is_kept_as_malformed() {
+    fn a_text_that_does_not_parse_is_kept_with_the_reason() {
+        let malformed = |name, text: &str, why: &str| Malformed::new(name, text.to_owned(), why.to_owned());
+        let why = r#"use the form "NAME until 2026-12-31T23:59:59Z""#;
         for text in ["web-1", "web-1 until", "web-1 until noon", "WEB until 2026-12-31T23:59:59Z", " until 2026-12-31"]
         {
             let pin = lease_acts(&metadata(names::PIN, text)).pin;
-            assert_eq!(pin, Some(Annotation::Malformed(text.to_owned())));
+            assert_eq!(pin, Some(Annotation::Malformed(malformed(names::PIN, text, why))));
         }
+        let why = r#"use the form "2026-12-31T23:59:59Z: REASON""#;
         for text in ["soon", "works: 2026-12-31T23:59:59Z", "2026-12-31"] {
             let exclude = candidate_acts(&metadata(names::EXCLUDE, text)).exclude;
-            assert_eq!(exclude, Some(Annotation::Malformed(text.to_owned())));
+            assert_eq!(exclude, Some(Annotation::Malformed(malformed(names::EXCLUDE, text, why))));
         }
-        for text in ["role", "role=a b", "app.kubernetes.io/role=leader"] {
+        let reserved = r#""pod-template-hash" belongs to Kubernetes or to Hustings: use another key, such as "hustings.io/leader""#;
+        for (text, why) in [("role", r#""role" is not of the form KEY=VALUE"#), (" pod-template-hash=a", reserved)] {
             let label = lease_acts(&metadata(names::LEADER_LABEL, text)).leader_label;
-            assert_eq!(label.as_deref(), Some(&Annotation::Malformed(text.to_owned())));
+            assert_eq!(label, Some(Box::new(Annotation::Malformed(malformed(names::LEADER_LABEL, text, why)))));
         }
-        let long = "x".repeat(5_000);
-        let until = lease_acts(&metadata(names::HOLD_UNTIL, &long)).hold_until;
-        assert_eq!(until, Some(Annotation::Malformed("x".repeat(1_024))), "a long text is cut");
+        let text = format!("container=a{}bad", " ".repeat(1_100));
+        let assist = lease_acts(&metadata(names::ASSIST, &text)).assist;
+        let why = r#""bad" is not an option: use container, pod-namespace or pod-prefix"#;
+        let kept = malformed(names::ASSIST, &text[..1_024], why);
+        assert_eq!(assist, Some(Annotation::Malformed(kept)), "a long text is cut, and the reason is of all of it");
+        let until = lease_acts(&metadata(names::HOLD_UNTIL, "noon")).hold_until;
+        let kept = malformed(names::HOLD_UNTIL, "noon", r#"use the form "2026-12-31T23:59:59Z""#);
+        assert_eq!(until, Some(Annotation::Malformed(kept)));
     }
 }

@@ -58,12 +58,27 @@ fn an_assisted_holder_is_shown_as_such_with_a_warning_while_nothing_would_prove_
     scene.lease("web-0_1", "", 7, &annotations);
     let view = scene.decided();
     assert_eq!((view.state, view.severity), ("assisted", Severity::Warning));
-    let why = "The holder knows nothing of Hustings. The controller releases the Lease once it is proven dead.";
+    let why = "The holder knows nothing of Hustings. The controller releases the Lease once the holder is proven dead.";
     let doubt = "Nothing would prove the death of the assisted holder: no Pod of the holder is known.";
     assert_eq!((&*view.why, texts(&view)), (why, vec![doubt]));
-    let containers = [ContainerRecord::ended("app", [])].into();
-    let pod = PodRecord { name: "web-0".into(), uid: "u".into(), containers, ..PodRecord::default() };
-    scene.observe(Observation::Pod { record: pod.into() });
-    let view = scene.decided();
-    assert_eq!((view.state, view.severity, view.problems), ("assisted", Severity::Ok, Vec::new()));
+    let pod = PodRecord { name: "web-0".into(), uid: "u".into(), ..PodRecord::default() };
+    let containers: Box<[_]> = [ContainerRecord::ended("app", [])].into();
+    let shared = "Nothing would prove the death of the assisted holder: the Pod shares a process namespace, so processes may \
+                  outlive their container.";
+    for (containers, share_process_namespace, expected) in [
+        // The kubelet has not reported the Pod yet.
+        ([].into(), false, &[][..]),
+        (containers.clone(), true, &[shared]),
+        (containers, false, &[]),
+    ] {
+        let record = PodRecord { containers, share_process_namespace, ..pod.clone() };
+        scene.observe(Observation::Pod { record: record.into() });
+        let view = scene.decided();
+        assert_eq!((view.state, &*texts(&view)), ("assisted", expected));
+    }
+
+    scene.lease("web-0_1", "", 7, &json!({ "hustings.io/assist": "", "hustings.io/hold": "works" }));
+    let paused = "The holder knows nothing of Hustings. Elections are paused, so the controller does not release the Lease, \
+                  even if the holder is proven dead.";
+    assert_eq!(scene.decided().why, paused);
 }

@@ -72,8 +72,12 @@ impl Election {
         if !self.uses_evidence() {
             return Some(Doubt::NotWatched);
         }
-        let is_lasting = |doubt: &Doubt| matches!(doubt, Doubt::PodUnknown | Doubt::Unidentified | Doubt::Ambiguous);
-        self.doubt().filter(is_lasting)
+        self.doubt().filter(|doubt| {
+            matches!(
+                doubt,
+                Doubt::PodUnknown | Doubt::HostNetwork | Doubt::SharedProcesses | Doubt::NoContainer | Doubt::Ambiguous
+            )
+        })
     }
 
     /// The name of the Pod in which the holder of an assisted Lease runs, and its namespace.
@@ -125,7 +129,7 @@ impl Election {
         let pod = self.holder_homes.pod_of(holder).ok_or(Doubt::PodUnknown)?;
         match options.identify(holder, Some(pod)) {
             Identification::Identified { container, .. } => covers_term(record, pod, &container),
-            Identification::Unidentified(_) => Err(Doubt::Unidentified),
+            Identification::Unidentified(why) => Err((&why).into()),
             Identification::Ambiguous(_) => Err(Doubt::Ambiguous),
         }
     }
@@ -142,6 +146,19 @@ impl Election {
             let lease = (record, self.lease.view.history());
             let (write, event) = writes::release(lease, holder, evidence, plan.now.wall);
             self.write_lease(write, Some(event), plan);
+        }
+    }
+}
+
+impl From<&Unidentified> for Doubt {
+    fn from(why: &Unidentified) -> Self {
+        match why {
+            Unidentified::NoPod(_) => Self::PodUnknown,
+            Unidentified::HostNetwork(_) => Self::HostNetwork,
+            Unidentified::SharedProcesses(_) => Self::SharedProcesses,
+            Unidentified::NoContainer { .. } => Self::NoContainer,
+            // The kubelet reports a container before its end.
+            Unidentified::NoContainerYet(_) => Self::NotTerminated,
         }
     }
 }
@@ -199,7 +216,8 @@ mod tests {
     fn the_pod_of_an_assisted_holder_is_known_without_evidence_and_whichever_container_it_runs_in() {
         let mut election = Election::new(Config::default(), "n", "l");
         show_lease(&mut election, 5, Some("web-0_1"), "");
-        let verdict = LeaseVerdict::Assisted { holder: "web-0_1".into(), unprovable: Some(Doubt::NotWatched) };
+        let verdict =
+            LeaseVerdict::Assisted { holder: "web-0_1".into(), unprovable: Some(Doubt::NotWatched), hold: None };
         assert_eq!(election.holder_pod(&verdict), None);
         let pod = |uid: &str| PodRecord { name: "web-0".into(), uid: uid.into(), ..PodRecord::default() };
         let two = [ContainerRecord::ended("a", []), ContainerRecord::ended("b", [])].into();

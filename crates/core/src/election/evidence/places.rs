@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Doubt, HolderEvidence, has_terminated, is_pod_of, place};
+use super::{Doubt, HolderEvidence, has_terminated, is_pod_of};
 use crate::election::member::Member;
 use crate::election::{Election, LeaseVerdict};
 use crate::model::{CandidateKey, Evidence, Moment, NodeRecord, Observed, Pod, PodLabel, PodRecord};
@@ -100,7 +100,7 @@ impl Election {
     fn placed_holder(&self) -> Option<(&Observed, &Member)> {
         let observed = self.lease.view.present()?;
         let record = observed.record();
-        place(record)?;
+        record.session.pod_and_container()?;
         let member = self.members.get(&CandidateKey::hustings(record.holder.as_deref()?))?;
         Some((observed, member))
     }

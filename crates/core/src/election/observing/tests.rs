@@ -264,10 +264,11 @@ fn a_request_to_hand_over_counts_from_the_decision_that_finds_it() {
 fn an_exclusion_that_does_not_parse_is_reported_for_its_candidate() {
     let mut election = election();
     let mut record = CandidateRecord { uid: "u".to_owned(), ..named("a") };
-    record.acts.exclude = Some(Annotation::Malformed("noon".to_owned()));
+    let malformed = Malformed::new("hustings.io/exclude", "noon".to_owned(), "it is not a time".to_owned());
+    record.acts.exclude = Some(Annotation::Malformed(malformed.clone()));
     election.observe(at(0), Observation::Candidate { record, source: Source::Watch });
     observe(&mut election, held(), Source::Watch, 0);
     let candidate = Some((CandidateKey::hustings("a"), "u".into()));
-    let event = Event::MalformedAct { annotation: "hustings.io/exclude", text: "noon".to_owned(), candidate };
+    let event = Event::MalformedAct { malformed: *malformed, candidate };
     assert!(election.decide(at(0)).actions.contains(&Action::Event(event)));
 }

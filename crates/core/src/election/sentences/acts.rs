@@ -5,6 +5,7 @@ use std::fmt;
 use super::short::Short;
 use super::{Because, NAME, OnHold, QUOTE};
 use crate::election::{AdminAct, TransferRefusal};
+use crate::model::Malformed;
 
 /// Who asked for an act, according to the annotation's writer.
 pub(super) struct By<'a>(pub(super) Option<&'a str>);
@@ -65,6 +66,18 @@ impl fmt::Display for AdminAct {
                 write!(f, "The exclusion of {candidate} was removed")
             }
         }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { annotation, text, why } = self;
+        write!(
+            f,
+            "The annotation {annotation} has no effect, because {:?} does not parse: {}.",
+            Short(text, QUOTE),
+            Short(why, NAME)
+        )
     }
 }
 

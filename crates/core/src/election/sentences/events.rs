@@ -4,9 +4,8 @@ use std::fmt;
 
 use super::acts::By;
 use super::short::Short;
-use super::{NAME, OnHold, QUOTE, Why, advantage, refused};
+use super::{NAME, OnHold, Why, advantage, refused};
 use crate::election::{Event, NoEffect, Write};
-use crate::leader_label::OWN_KEY;
 use crate::model::{Cause, Ending, Transfer};
 use crate::ranking::Criterion;
 
@@ -112,25 +111,7 @@ impl fmt::Display for Event {
                 let to = if let Transfer::To(name) = to { name } else { "another candidate" };
                 write!(f, "The Lease is not transferred to {}: {why}", Short(to, NAME))
             }
-            Self::MalformedAct { annotation: annotation @ "hustings.io/leader-label", text, .. } => write!(
-                f,
-                "The annotation {annotation} has no effect, because {:?} is not KEY=VALUE with a key of your own: use a \
-                 label such as {OWN_KEY}=true.",
-                Short(text, QUOTE)
-            ),
-            Self::MalformedAct { annotation, text, .. } => {
-                let form = match *annotation {
-                    "hustings.io/hold-until" => "2026-12-31T23:59:59Z",
-                    "hustings.io/pin" => "NAME until 2026-12-31T23:59:59Z",
-                    "hustings.io/assist" => "container=NAME,pod-namespace=NAMESPACE,pod-prefix=PREFIX",
-                    _ => "2026-12-31T23:59:59Z: REASON",
-                };
-                write!(
-                    f,
-                    "The annotation {annotation} has no effect, because {:?} does not parse: use the form {form:?}.",
-                    Short(text, QUOTE)
-                )
-            }
+            Self::MalformedAct { malformed, .. } => malformed.fmt(f),
             Self::Inadmissible { why, .. } => why.fmt(f),
             Self::WriteHasNoEffect { write, why, candidate } => {
                 let object = if candidate.is_some() { "LeaseCandidate" } else { "Lease" };

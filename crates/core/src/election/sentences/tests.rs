@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::election::{AdminAct, Event, LeaseVerdict, NoEffect, Timer, TransferRefusal, Write};
 use crate::model::{
-    CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Moment, Pin, Strategy, Transfer, Unheld, Version, WireTime,
+    CandidateKey, Cause, Ending, Exclusion, InvalidVersion, Malformed, Moment, Pin, Strategy, Transfer, Unheld,
+    Version, WireTime,
 };
 
 fn invalid(text: &str) -> InvalidVersion {
@@ -48,7 +49,10 @@ fn no_message_is_longer_than_a_status_or_an_event_may_be() {
         refused(TransferRefusal::ForeignHolder(long.as_str().into())),
         refused(TransferRefusal::OnHold(Hold::Pause(long.clone()))),
         refused(TransferRefusal::Ineligible(Ineligible::Excluded(long.clone()))),
-        Event::MalformedAct { annotation: "hustings.io/pin", text: long.clone(), candidate: None },
+        Event::MalformedAct {
+            malformed: *Malformed::new("hustings.io/pin", long.clone(), long.clone()),
+            candidate: None,
+        },
         Event::OnHold(Hold::Pause(long.clone())),
         Event::Withdrawn {
             holder: name.as_str().into(),
@@ -134,7 +138,10 @@ fn each_event_has_a_word_and_is_a_warning_if_it_needs_a_person() {
         (Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 }, "NoLiveCandidate", true),
         (Event::TransferRefused { to: Transfer::Any, why: why() }, "TransferRefused", true),
         (
-            Event::MalformedAct { annotation: "hustings.io/pin", text: String::new(), candidate: None },
+            Event::MalformedAct {
+                malformed: *Malformed::new("hustings.io/pin", String::new(), String::new()),
+                candidate: None,
+            },
             "MalformedAct",
             true,
         ),
@@ -234,7 +241,7 @@ fn the_words_of_verdicts_writes_and_timers_are_these() {
         (LeaseVerdict::OutOfBounds, "out-of-bounds"),
         (LeaseVerdict::Unread, "unread"),
         (LeaseVerdict::Foreign { holder: "a".into() }, "foreign"),
-        (LeaseVerdict::Assisted { holder: "a".into(), unprovable: None }, "assisted"),
+        (LeaseVerdict::Assisted { holder: "a".into(), unprovable: None, hold: None }, "assisted"),
         (LeaseVerdict::Reserved { until: since }, "reserved"),
         (LeaseVerdict::Unheld { since, cause: cause.clone() }, "unheld"),
         (LeaseVerdict::NoLiveCandidate { since, cause }, "no-candidate"),
