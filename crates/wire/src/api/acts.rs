@@ -18,16 +18,17 @@ const UNTIL: &str = " until ";
 /// Reads the acts that a Lease records.
 pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
     LeaseActs {
-        hold_until: read(metadata, names::HOLD_UNTIL, |text| time(text).ok_or_else(|| form("2026-12-31T23:59:59Z"))),
+        hold_until: read(metadata, names::HOLD_UNTIL, r#"use the form "2026-12-31T23:59:59Z""#, time),
         transfer: annotation_text(metadata, names::TRANSFER).map(|text| Transfer::read(&cut(text))),
-        pin: read(metadata, names::PIN, |text| pin(text).ok_or_else(|| form("NAME until 2026-12-31T23:59:59Z"))),
+        pin: read(metadata, names::PIN, r#"use the form "NAME until 2026-12-31T23:59:59Z""#, pin),
         // Unlike other annotations, an empty one has a meaning.
         assist: metadata
             .annotations
             .as_ref()
             .and_then(|all| all.get(names::ASSIST))
             .map(|text| parsed(names::ASSIST, text, AssistOptions::read(text))),
-        leader_label: read(metadata, names::LEADER_LABEL, |text| read_leader_label(text.trim())).map(Box::new),
+        leader_label: annotation_text(metadata, names::LEADER_LABEL)
+            .map(|text| Box::new(parsed(names::LEADER_LABEL, text, read_leader_label(text.trim())))),
         asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
     }
 }
@@ -35,9 +36,7 @@ pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
 /// Reads the acts that a candidate of either API records.
 pub(super) fn candidate_acts(metadata: &ObjectMeta) -> CandidateActs {
     CandidateActs {
-        exclude: read(metadata, names::EXCLUDE, |text| {
-            exclusion(text).ok_or_else(|| form("2026-12-31T23:59:59Z: REASON"))
-        }),
+        exclude: read(metadata, names::EXCLUDE, r#"use the form "2026-12-31T23:59:59Z: REASON""#, exclusion),
         asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
     }
 }
@@ -64,22 +63,19 @@ pub fn exclusion_patch(resource_version: u64, exclusion: Option<&Exclusion>, ask
     }})
 }
 
+/// Reads an annotation. `hint` says how to correct one that does not parse.
 fn read<T>(
     metadata: &ObjectMeta,
     name: &'static str,
-    parse: impl Fn(&str) -> Result<T, String>,
+    hint: &str,
+    parse: impl Fn(&str) -> Option<T>,
 ) -> Option<Annotation<T>> {
     let text = annotation_text(metadata, name)?;
-    Some(parsed(name, text, parse(text)))
+    Some(parsed(name, text, parse(text).ok_or_else(|| hint.to_owned())))
 }
 
 fn parsed<T>(name: &'static str, text: &str, result: Result<T, String>) -> Annotation<T> {
     result.map_or_else(|why| Annotation::Malformed(Malformed::new(name, cut(text), cut(&why))), Annotation::Valid)
-}
-
-/// Why a text does not parse that is not of this form.
-fn form(form: &str) -> String {
-    format!("use the form {form:?}")
 }
 
 fn time(text: &str) -> Option<WireTime> {
