@@ -38,8 +38,6 @@ pub struct ContainerRecord {
     pub name: Arc<str>,
     /// Its kind.
     pub kind: ContainerKind,
-    /// When the instance that runs started; `None` if none runs.
-    pub started_at: Option<WireTime>,
     /// The ends of its instances: the current state and the last one, as far as they are ends.
     pub ends: Box<[ContainerEnd]>,
 }
