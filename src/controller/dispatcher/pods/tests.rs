@@ -104,7 +104,7 @@ async fn a_pod_that_a_new_list_lacks_is_dropped_and_the_others_keep_their_memory
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleted_pods_are_kept_for_a_while_if_a_container_has_ended() {
+async fn deleted_pods_are_kept_for_a_while_if_they_may_prove_something() {
     let mut pods = Pods::new(&[Scope::Cluster]);
     for number in 0..2 * MOST_REMOVED {
         pods.remove(&"n".into(), pod(&number.to_string()));
