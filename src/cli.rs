@@ -48,7 +48,6 @@ pub use self::mistakes::{Mistakes, UnparsedArgument};
 pub use self::rollout::RolloutFlags;
 #[cfg(target_os = "linux")]
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
-pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
 pub use self::survey::SurveyFlags;
 use crate::base::access::Access;
@@ -56,6 +55,7 @@ use crate::base::environment::variable_name;
 use crate::base::parsers::{namespace_or_nothing, one_of, switch, value};
 use crate::base::program::Program;
 use crate::serve::logging::{LogFormat, LogLevel, ProcessLog};
+use crate::stand;
 
 /// Coordinated leader election for Kubernetes
 #[derive(Debug, Parser)]
@@ -116,7 +116,7 @@ pub enum Task {
     #[cfg(target_os = "linux")]
     Run(Box<RunFlags>),
     /// Stand for a Lease on behalf of a program, and report to it over HTTP whether it leads
-    Sidecar(Box<SidecarFlags>),
+    Sidecar(Box<stand::sidecar::Config>),
     /// Print the CustomResourceDefinitions
     Crds,
     /// Copy this binary, for example from its image into a volume

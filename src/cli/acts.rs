@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use hustings_core::assist::AssistOptions;
+use hustings_core::assist::{AssistOptions, is_pod_prefix};
 use hustings_core::model::{Transfer, WireTime};
 
 use super::mistakes::Mistakes;
@@ -127,7 +127,7 @@ pub struct AssistFlags {
     #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
     pub pod_namespace: Option<String>,
     /// The name of the holder's Pod before `-` and the node's name, if the holder runs in static pods
-    #[arg(long, value_name = "PREFIX", value_parser = value(object_name))]
+    #[arg(long, value_name = "PREFIX", value_parser = value(pod_prefix))]
     pub pod_prefix: Option<String>,
 }
 
@@ -260,6 +260,10 @@ pub(super) fn lease_path(text: &str) -> Result<LeasePath, String> {
         }
         None => Ok(LeasePath { namespace: None, name: object_name(text)? }),
     }
+}
+
+fn pod_prefix(text: &str) -> Result<String, String> {
+    if is_pod_prefix(text) { Ok(text.to_owned()) } else { object_name(text) }
 }
 
 fn reason(text: &str) -> Result<String, String> {

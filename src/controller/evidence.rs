@@ -99,7 +99,6 @@ struct ContainerFields {
 
 #[derive(Deserialize)]
 struct StateFields {
-    running: Option<InstanceFields>,
     terminated: Option<InstanceFields>,
 }
 
@@ -154,14 +153,8 @@ fn container(kind: ContainerKind, ContainerFields { name, state, last_state }: C
         finished_at: wire(finished_at),
         reason: reason.unwrap_or_default(),
     };
-    let (running, current) = state.map_or((None, None), |state| (state.running, state.terminated));
-    let last = last_state.and_then(|state| state.terminated);
-    ContainerRecord {
-        name: name.into(),
-        kind,
-        started_at: running.and_then(|running| wire(running.started_at)),
-        ends: current.into_iter().chain(last).map(end).collect(),
-    }
+    let ends = [state, last_state].into_iter().flatten().filter_map(|state| state.terminated).map(end).collect();
+    ContainerRecord { name: name.into(), kind, ends }
 }
 
 impl<'de> Deserialize<'de> for ReadNode {

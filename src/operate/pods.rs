@@ -11,6 +11,9 @@ use serde::Deserialize;
 
 use crate::base::cluster::Cluster;
 
+/// The annotation of the object that shows a static pod. Its name ends in `-` and the name of its node.
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// The few fields of a Pod that show which container holds a Lease.
 pub(super) type SlimPod = Object<SlimSpec, NotUsed>;
 

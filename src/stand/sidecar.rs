@@ -14,6 +14,7 @@
 
 mod always;
 mod common;
+pub(crate) mod config;
 mod connected;
 mod label;
 mod routes;
@@ -22,52 +23,16 @@ mod term;
 mod testing;
 mod updates;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use hustings_client::FailOpen;
 use hustings_client::metrics::Metrics;
-use hustings_core::model::PodLabel;
 
 use self::common::{Endpoints, Sidecar};
+pub use self::config::Config;
 pub use self::label::OwnPod;
 use crate::base::access::Access;
 use crate::base::signals;
-use crate::serve::http::{ListenAddress, Socket};
+use crate::serve::http::Socket;
 use crate::serve::metrics::{ReleaseMetrics, registry};
 use crate::serve::runtime::{Runtime, has_stopped};
-use crate::stand::candidacy::Candidacy;
-
-/// The configuration of the sidecar.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The replica for which it stands.
-    pub candidacy: Candidacy,
-    /// Where it serves the program.
-    pub listen: ListenAddress,
-    /// The Unix socket on which it also serves the program.
-    pub socket: Option<PathBuf>,
-    /// Where it serves health, metrics and `/isleader`.
-    pub admin_address: ListenAddress,
-    /// The label to keep on this pod while it leads, and the pod.
-    pub pod_label: Option<(PodLabel, OwnPod)>,
-    /// When it stands for the Lease.
-    pub stands: StandsWhen,
-    /// Whether the time range continues after its end.
-    pub fail_open: FailOpen,
-}
-
-/// When the sidecar stands for the Lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StandsWhen {
-    /// From its start to its end.
-    Always {
-        /// How long it keeps the Lease after it reported the end of a term.
-        handover_delay: Duration,
-    },
-    /// While a client holds a stream of `/term` open.
-    WhileConnected,
-}
 
 /// Stands for the Lease until SIGTERM, SIGINT or SIGHUP.
 ///
@@ -89,16 +54,13 @@ async fn stand(access: &Access, config: Config) -> anyhow::Result<()> {
     let connection = config.candidacy.connect(access, "sidecar", &shutdown).await?;
     let mut registry = registry();
     let metrics = Metrics::register(&mut registry);
-    match config.stands {
-        StandsWhen::Always { handover_delay } => {
-            let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
-            always::run(&sidecar, endpoints, handover_delay).await
-        }
-        StandsWhen::WhileConnected => {
-            let releases = ReleaseMetrics::register(&mut registry);
-            let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
-            connected::run(&sidecar, endpoints, releases).await
-        }
+    if config.while_connected {
+        let releases = ReleaseMetrics::register(&mut registry);
+        let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
+        connected::run(&sidecar, endpoints, releases).await
+    } else {
+        let sidecar = Sidecar::new(access, config, connection, metrics, Runtime::new(shutdown, registry));
+        always::run(&sidecar, endpoints).await
     }
 }
 

@@ -7,12 +7,10 @@
 use std::fmt;
 
 use crate::model::{ContainerKind, PodRecord};
+use crate::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain};
 
 /// How much of a text goes into a message, in characters.
 const LONGEST_EXCERPT: usize = 64;
-
-/// The longest name of an object.
-const LONGEST_NAME: usize = 253;
 
 /// Annotation `hustings.io/assist` of a Lease: where its holders run. Its text may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,16 +74,16 @@ impl AssistOptions {
                 continue;
             }
             let (key, name) = part.split_once('=').unwrap_or((part, ""));
-            let option = match key {
-                "container" => &mut options.container,
-                "pod-namespace" => &mut options.pod_namespace,
-                "pod-prefix" => &mut options.pod_prefix,
+            let (option, is_valid): (_, fn(&str) -> bool) = match key {
+                "container" => (&mut options.container, is_dns_label),
+                "pod-namespace" => (&mut options.pod_namespace, is_dns_label),
+                "pod-prefix" => (&mut options.pod_prefix, is_pod_prefix),
                 _ => {
                     let key = excerpt(key);
                     return Err(format!("{key:?} is not an option: use container, pod-namespace or pod-prefix"));
                 }
             };
-            if !is_name(name) {
+            if !is_valid(name) {
                 let part = excerpt(part);
                 return Err(format!(
                     "{part:?} contains no valid name: use lower-case letters, digits, \"-\" and \".\""
@@ -152,11 +150,9 @@ pub fn host_name(identity: &str) -> &str {
     identity.split_once('_').map_or(identity, |(host, _)| host)
 }
 
-fn is_name(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    text.len() <= LONGEST_NAME
-        && text.bytes().all(is_inner)
-        && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+/// Whether the names of Pods can begin with this text before `-`, which it may contain at its end.
+pub fn is_pod_prefix(text: &str) -> bool {
+    text.len() <= LONGEST_NAME && is_dns_subdomain(text.trim_end_matches('-'))
 }
 
 fn excerpt(text: &str) -> String {
@@ -215,7 +211,7 @@ mod tests {
             ("", ""),
             (" , ", ""),
             ("container=app", "container=app"),
-            ("pod-prefix=kube-scheduler, container=a.b", "container=a.b,pod-prefix=kube-scheduler"),
+            ("pod-prefix=kube.scheduler-, container=a", "container=a,pod-prefix=kube.scheduler-"),
             ("pod-namespace=n\ncontainer=c", "container=c,pod-namespace=n"),
         ] {
             assert_eq!(options(text).to_string(), shown, "{text:?}");
@@ -239,7 +235,12 @@ mod tests {
             assert_eq!(AssistOptions::read(text), Err(expected.to_owned()), "{text}");
         }
         let long = |length: usize| AssistOptions::read(&format!("container={}", "a".repeat(length)));
-        assert!(long(253).is_ok() && long(254).is_err_and(|error| error.len() < 200));
+        assert!(long(63).is_ok() && long(64).is_err_and(|error| error.len() < 200));
+        for text in
+            ["container=a.b", "container=a-", "pod-namespace=a.b", "pod-prefix=-", "pod-prefix=a.", "pod-prefix=a..b"]
+        {
+            assert!(AssistOptions::read(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -78,6 +78,7 @@ pub mod election;
 pub mod elector;
 pub mod leader_label;
 pub mod model;
+pub mod names;
 mod plan;
 pub mod ranking;
 pub mod stand_in;

@@ -24,10 +24,9 @@ mod time;
 mod unparsed;
 mod version;
 
+pub use crate::ranking::strategy::Strategy;
 pub use acts::{Annotation, CandidateActs, Exclusion, LeaseActs, Malformed, Pin, Transfer};
-pub use candidate::{
-    CandidateRecord, CandidateState, Condition, Inadmissible, Pod, RecordedStatus, Standing, Strategy, Truth,
-};
+pub use candidate::{CandidateRecord, CandidateState, Condition, Inadmissible, Pod, RecordedStatus, Standing, Truth};
 pub use candidate_key::{CandidateKey, CandidateKind};
 pub use ending::{Cause, Ending, Evidence, Unheld};
 pub use expiry::{GIVEN_UP_SECONDS, LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};

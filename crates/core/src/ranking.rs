@@ -4,6 +4,8 @@
 //! last, damped ones before them. Only the criteria of the strategy are *merits*: for them, a live holder is asked to
 //! hand over. The rest decides only between candidates for a free Lease.
 
+pub(crate) mod strategy;
+
 use std::cmp::Ordering;
 
 use crate::election::{Config, Damping};
@@ -109,27 +111,6 @@ impl Rank {
     /// The first criterion of [`order`](Self::order) in which the two differ; `None` if they do not differ.
     pub fn criterion(&self, other: &Self, strategy: &Strategy) -> Option<Criterion> {
         Contender::by_rank(self, strategy).criterion(&Contender::by_rank(other, strategy))
-    }
-}
-
-impl Strategy {
-    /// The criteria of this strategy, the strongest first. This list *is* the strategy. Under that of a third party,
-    /// nobody is elected, and lists show the candidates in the default order.
-    pub const fn merits(&self) -> &'static [Criterion] {
-        match self {
-            Self::OldestEmulationVersion | Self::ThirdParty(_) => {
-                &[Criterion::Priority, Criterion::EmulationVersion, Criterion::BinaryVersion]
-            }
-            Self::NewestEmulationVersion => {
-                &[Criterion::Priority, Criterion::NewerEmulationVersion, Criterion::NewerBinaryVersion]
-            }
-        }
-    }
-
-    /// Whether each candidate must have an emulation version: if this strategy of ours compares it.
-    pub fn needs_emulation_version(&self) -> bool {
-        let compares = |merit| matches!(merit, &Criterion::EmulationVersion | &Criterion::NewerEmulationVersion);
-        !matches!(self, Self::ThirdParty(_)) && self.merits().iter().any(compares)
     }
 }
 

@@ -154,8 +154,11 @@ impl CandidateSettings {
     }
 }
 
-/// Why every controller would reject the candidate; `None` if the candidate is valid.
+/// Why the API server or every controller would reject the candidate; `None` if the candidate is valid.
 fn candidate_problem(candidate: &CandidateSettings) -> Option<SettingProblem> {
+    if let Some(Err(why)) = candidate.strategy.as_deref().map(Strategy::check) {
+        return Some(SettingProblem::Candidate(format!("strategy {why}")));
+    }
     let record = CandidateRecord {
         binary_version: candidate.binary_version.clone(),
         emulation_version: candidate.emulation_version(),
@@ -171,14 +174,13 @@ fn candidate_problem(candidate: &CandidateSettings) -> Option<SettingProblem> {
             let remedy = note.unwrap_or_else(|| "lower it, or raise the latter".to_owned());
             format!("emulation version {emulation} is above binary version {binary}: {remedy}")
         }
-        Inadmissible::Strategy(text) => {
-            format!("strategy {text:?} is unknown: use OldestEmulationVersion or a qualified name (domain/Name)")
-        }
         Inadmissible::Priority(priority) => format!("priority {priority} is negative: use 0 or more"),
-        // The emulation version defaults to the binary version, and only an election knows the other candidates.
-        Inadmissible::EmulationVersionMissing(_) | Inadmissible::Namesake | Inadmissible::RenewTimeMissing => {
-            return None;
-        }
+        // The strategy is checked above, the emulation version defaults to the binary version, and only an election knows
+        // the other candidates.
+        Inadmissible::Strategy(_)
+        | Inadmissible::EmulationVersionMissing(_)
+        | Inadmissible::Namesake
+        | Inadmissible::RenewTimeMissing => return None,
     };
     Some(SettingProblem::Candidate(message))
 }

@@ -1,11 +1,11 @@
 //! The Pods that may prove holders dead: the newest version of each.
 //!
 //! A Pod may change before the watches show the candidate that runs in it, or its Lease. So the dispatcher keeps every
-//! Pod that exists in the watched namespaces. It keeps the last version of a deleted one for a while, if that shows the
-//! end of a container. A Pod that a new list lacks proves nothing, and is dropped.
+//! Pod that exists in the watched namespaces. It keeps the last version of a deleted one for a while, if that may prove
+//! something. A Pod that a new list lacks proves nothing, and is dropped.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const MOST_REMOVED: usize = 1024;
 /// The number of shared texts after which the unused ones are dropped for the first time.
 const FEW_TEXTS: usize = 1024;
 
-/// Pods, and the Nodes that are off.
+/// Pods, and the Nodes that prove something.
 pub(super) struct Pods {
     scopes: HashMap<Scope, ScopePods>,
     /// The last versions of deleted Pods with their namespaces, oldest first.
@@ -37,7 +37,8 @@ pub(super) struct Pods {
     pub(super) candidates: Homes<MemberKey>,
     /// The holders of assisted Leases.
     pub(super) assisted: Homes<LeaseKey>,
-    nodes_off: BTreeSet<String>,
+    /// By name. Other Nodes are not kept.
+    nodes: BTreeMap<String, NodeRecord>,
 }
 
 /// The Pods of one watch.
@@ -71,7 +72,7 @@ impl Pods {
             texts: SharedTexts { texts: HashSet::new(), sweep_at: FEW_TEXTS },
             candidates: Homes::new(),
             assisted: Homes::new(),
-            nodes_off: BTreeSet::new(),
+            nodes: BTreeMap::new(),
         }
     }
 
@@ -100,7 +101,7 @@ impl Pods {
             pods.remove(&*pod.name);
         }
         let pod = Arc::new(pod);
-        if pod.containers.iter().any(|container| !container.ends.is_empty()) {
+        if pod.may_prove() {
             self.removed.push_back((Instant::now(), Arc::clone(namespace), Arc::clone(&pod)));
             self.expire();
         }
@@ -122,9 +123,13 @@ impl Pods {
         known.or_else(|| Some(Arc::clone(&removed?.2)))
     }
 
-    /// Records whether a Node is off. Returns whether that is new.
+    /// Keeps a Node that proves something, and forgets any other. Returns whether elections must observe it.
     fn note_node(&mut self, node: &NodeRecord) -> bool {
-        if node.is_off() { self.nodes_off.insert(node.name.clone()) } else { self.nodes_off.remove(&node.name) }
+        let proving = node.proof().map(|_| node.clone());
+        let known = self.nodes.remove(&node.name);
+        let is_new = proving != known;
+        self.nodes.extend(proving.map(|node| (node.name.clone(), node)));
+        is_new
     }
 
     fn scope(&mut self, namespace: &str) -> Option<&mut ScopePods> {
@@ -257,13 +262,11 @@ impl Dispatcher {
         }
     }
 
-    /// Lets an election observe the Pod of a candidate, and whether its Node is off.
+    /// Lets an election observe the Pod of a candidate, and its Node if that proves something.
     pub(super) fn show_pod(&mut self, lease: &LeaseKey, pod: &Arc<PodRecord>) {
-        let is_off = |node: &&str| self.pods.as_ref().is_some_and(|pods| pods.nodes_off.contains(*node));
-        let off = pod.node.as_deref().filter(is_off).map(str::to_owned);
+        let node = self.pods.as_ref().zip(pod.node.as_deref()).and_then(|(pods, name)| pods.nodes.get(name)).cloned();
         self.observe(lease, Observation::Pod { record: Arc::clone(pod) });
-        if let Some(name) = off {
-            let record = NodeRecord { name, is_out_of_service: true, is_ready: false };
+        if let Some(record) = node {
             self.observe(lease, Observation::Node { record });
         }
         self.schedule(lease, Duration::ZERO);

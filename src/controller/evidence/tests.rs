@@ -47,18 +47,17 @@ fn a_pod_reads_as_the_states_of_its_containers() {
     }));
     assert_eq!((&*record.name, &*record.uid, record.config_hash.as_deref()), ("a", "u", Some("h")));
     assert_eq!((record.node.as_deref(), record.host_network, record.shares_processes()), (Some("n1"), true, false));
-    let container = |name: &str, kind, started_at, ends: &[ContainerEnd]| ContainerRecord {
+    let container = |name: &str, kind, ends: &[ContainerEnd]| ContainerRecord {
         kind,
-        started_at,
         ..ContainerRecord::ended(name, ends.iter().cloned())
     };
     assert_eq!(
         *record.containers,
         [
-            container("web", ContainerKind::Regular, None, &[end(3, "OOMKilled"), end(1, "Error")]),
-            container("other", ContainerKind::Regular, Some(time(5)), &[]),
-            container("beside", ContainerKind::RestartableInit, None, &[end(2, "")]),
-            container("debugger", ContainerKind::Ephemeral, None, &[]),
+            container("web", ContainerKind::Regular, &[end(3, "OOMKilled"), end(1, "Error")]),
+            container("other", ContainerKind::Regular, &[]),
+            container("beside", ContainerKind::RestartableInit, &[end(2, "")]),
+            container("debugger", ContainerKind::Ephemeral, &[]),
         ]
     );
 }

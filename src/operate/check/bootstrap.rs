@@ -12,14 +12,12 @@ use super::own_lease;
 use super::report::{Finding, Verdict};
 use crate::base::cluster::{api_error, limited, scoped_native};
 use crate::controller::{Config, NATIVE_ELECTOR, NativeMode, SYSTEM_NAMESPACE};
+use crate::operate::pods::MIRROR;
 
 const CHECK: &str = "bootstrap";
 
 /// The components that create and place the Pods of a Deployment, by their Leases.
 const COMPONENTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
-
-/// The annotation of the object that shows a static pod.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Checks a Deployment with this configuration. `None` if there is nothing to warn of.
 pub(super) async fn check(client: &Client, config: &Config) -> Option<Finding> {

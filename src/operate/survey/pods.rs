@@ -8,10 +8,7 @@ use kube::api::ListParams;
 
 use crate::base::cluster::Cluster;
 use crate::base::pages::Pages;
-use crate::operate::pods::{SlimPod, api, record};
-
-/// The annotation of a Pod that the kubelet created from a file. Its name ends in `-` and the name of its node.
-const STATIC: &str = "kubernetes.io/config.mirror";
+use crate::operate::pods::{MIRROR, SlimPod, api, record};
 
 /// The labels that name a component, best first.
 const COMPONENT: [&str; 3] = ["app.kubernetes.io/name", "app", "k8s-app"];
@@ -38,7 +35,7 @@ pub(super) async fn list(cluster: &Cluster, namespace: &str) -> kube::Result<BTr
 }
 
 fn surveyed(pod: SlimPod) -> SurveyedPod {
-    let is_static = pod.annotations().contains_key(STATIC);
+    let is_static = pod.annotations().contains_key(MIRROR);
     SurveyedPod { component: component(&pod), record: record(pod), is_static }
 }
 
@@ -80,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_static_pod_has_the_annotation_of_the_kubelet() {
-        for (annotations, expected) in [(json!({ STATIC: "h" }), true), (json!({}), false)] {
+        for (annotations, expected) in [(json!({ MIRROR: "h" }), true), (json!({}), false)] {
             let pod = json!({ "metadata": { "name": "p", "annotations": annotations }, "spec": {} });
             assert_eq!(surveyed(serde_json::from_value(pod).unwrap()).is_static, expected);
         }

@@ -5,14 +5,12 @@ use std::time::Duration;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args, ValueHint};
 use hustings_client::Timing;
+use hustings_client::api::names::LONGEST_NAME;
 use hustings_core::model::{InvalidVersion, Strategy, Version};
 
 use super::key_file::KeyFile;
 use crate::base::duration;
 use crate::base::parsers::{object_name, value, whole_seconds};
-
-/// The longest name of an object, in bytes.
-const LONGEST_NAME: usize = 253;
 
 /// The configuration of a replica that stands for a Lease: the flags of its command.
 #[derive(Args, Clone, Debug)]
@@ -30,8 +28,7 @@ pub struct Candidacy {
     /// The version that the component behaves as; by default the binary version
     #[arg(long, value_name = "VERSION", value_parser = value(version))]
     pub emulation_version: Option<String>,
-    /// The strategy of the election: OldestEmulationVersion, hustings.io/NewestEmulationVersion, or domain/Name of a
-    /// third party's strategy
+    /// The strategy of the election, such as hustings.io/NewestEmulationVersion; by default OldestEmulationVersion
     #[arg(long, value_name = "NAME", value_parser = value(strategy))]
     pub strategy: Option<String>,
     /// The priority of a new candidate, 0 or more; the highest leads
@@ -94,10 +91,7 @@ fn version(text: &str) -> Result<String, String> {
 }
 
 fn strategy(text: &str) -> Result<String, String> {
-    match Strategy::read(Some(text)) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err(format!("{text:?} is not a strategy: use OldestEmulationVersion or domain/Name")),
-    }
+    Strategy::check(text).map(|()| text.to_owned())
 }
 
 fn priority(text: &str) -> Result<i32, String> {

@@ -20,7 +20,8 @@ struct TermWork {
 }
 
 /// Stands until the sidecar is stopped.
-pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_delay: Duration) -> anyhow::Result<()> {
+pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints) -> anyhow::Result<()> {
+    let handover_delay = sidecar.config.handover_delay;
     if sidecar.config.candidacy.leader_elect && handover_delay.is_zero() {
         tracing::warn!(
             "--handover-delay is 0s: at a hand-over another replica may lead before the program has stopped. Set it to \
@@ -110,7 +111,7 @@ mod tests {
             read_until(&mut events, "event: stopped").await;
         };
         let served = async {
-            run(&sidecar, endpoints, Duration::ZERO).await.unwrap();
+            run(&sidecar, endpoints).await.unwrap();
             assert!(!path.exists(), "its servers have ended");
         };
         tokio::join!(served, program);
@@ -121,7 +122,7 @@ mod tests {
     async fn a_sidecar_whose_task_is_stuck_loses_the_lease() {
         let (store, access) = (MemoryStore::new(), Access::default());
         let sidecar = sidecar(&access, config(), Connection::Memory(store.clone()));
-        let mut stuck = Box::pin(run(&sidecar, endpoints(None).await.0, Duration::ZERO));
+        let mut stuck = Box::pin(run(&sidecar, endpoints(None).await.0));
         let minute = Duration::from_mins(1);
         assert!(tokio::time::timeout(minute, &mut stuck).await.is_err());
         assert_eq!(store.lease("n", "l").unwrap().holder.as_deref(), Some("a"));

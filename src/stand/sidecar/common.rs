@@ -69,7 +69,7 @@ impl<'a> Sidecar<'a> {
         self.runtime.serve_admin(admin, is_leader);
 
         self.config.candidacy.check(&self.connection).await?;
-        let label = match self.config.pod_label.clone() {
+        let label = match self.config.pod_label.clone().zip(self.config.pod.clone()) {
             Some((label, pod)) => {
                 // Keep the label even if the election is switched off. Only the label needs the cluster then.
                 let cluster = Cluster::connect_until(self.access, "sidecar", Some(&self.runtime.over)).await?;

@@ -30,6 +30,8 @@ pub struct Config {
     pub damping_min: Duration,
     /// The longest damping. Each further loss doubles the damping up to this.
     pub damping_max: Duration,
+    /// How long a native holder is not asked again after it, or the server, has dropped a request to hand over.
+    pub declined_rest: Duration,
     /// How many candidates are pinged in the first window. The best candidates are nearly always live. A thousand dead
     /// ones must not cost a thousand pings while one of the first sixteen answers.
     pub pings_in_first_window: usize,
@@ -87,6 +89,7 @@ impl Default for Config {
             requeue: Duration::from_secs(5),
             damping_min: Duration::from_secs(30),
             damping_max: Duration::from_mins(10),
+            declined_rest: Duration::from_mins(10),
             pings_in_first_window: 16,
             ignored_after: Duration::from_mins(1),
             answer_windows: 3,

@@ -68,7 +68,7 @@ impl Election {
     pub(super) fn holder_stays(&self, now: Moment) -> bool {
         let declined_at = self.holding_period.as_ref().and_then(HoldingPeriod::declined_at);
         let dropped_at = self.keeps_native_fields.and_then(|(keeps, at)| (!keeps).then_some(at));
-        declined_at.max(dropped_at).is_some_and(|at| now < at.after(self.config.damping_max))
+        declined_at.max(dropped_at).is_some_and(|at| now < at.after(self.config.declined_rest))
     }
 
     /// Whether the server is known to keep the native fields of a Lease.

@@ -232,8 +232,8 @@ impl fmt::Display for Inadmissible {
 /// How many characters of another writer's text are shown. A status must not grow with the text that it quotes.
 const QUOTE: usize = 64;
 
-/// The longest name of an object, in characters. An annotation may name a longer one.
-const NAME: usize = 253;
+/// How many characters of a name are shown. An annotation may name a longer one than objects have.
+const NAME: usize = crate::names::LONGEST_NAME;
 
 const fn advantage(criterion: Criterion) -> &'static str {
     match criterion {

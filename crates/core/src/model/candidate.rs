@@ -1,12 +1,8 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{CandidateActs, CandidateKey, CandidateKind, InvalidVersion, PodRecord, Unparsed, Version, WireTime};
-
-/// The strategy of a candidate without `spec.strategy`.
-const OLDEST: &str = "OldestEmulationVersion";
-
-/// Plain names are Kubernetes', so this one is qualified.
-const NEWEST: &str = "hustings.io/NewestEmulationVersion";
+use super::{
+    CandidateActs, CandidateKey, CandidateKind, InvalidVersion, PodRecord, Strategy, Unparsed, Version, WireTime,
+};
 
 /// One version of a LeaseCandidate as read, not validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -153,18 +149,6 @@ pub enum CandidateState {
     Invalid,
 }
 
-/// How candidates are ordered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Strategy {
-    /// The lowest emulation version first: the default.
-    #[default]
-    OldestEmulationVersion,
-    /// The highest emulation version first.
-    NewestEmulationVersion,
-    /// A third party's strategy, `domain/Name`. Hustings elects no candidate under it.
-    ThirdParty(String),
-}
-
 /// The parsed claims of an admissible candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Standing {
@@ -267,37 +251,6 @@ impl CandidateRecord {
     }
 }
 
-impl Strategy {
-    /// The strategies by which Hustings elects.
-    pub const OURS: [Self; 2] = [Self::OldestEmulationVersion, Self::NewestEmulationVersion];
-
-    /// Parses `spec.strategy`. An absent or empty text means the default.
-    ///
-    /// # Errors
-    /// Fails if the text is neither `OldestEmulationVersion` nor of the form `domain/Name`.
-    pub fn read(text: Option<&str>) -> Result<Self, Inadmissible> {
-        match text {
-            None | Some("" | OLDEST) => Ok(Self::OldestEmulationVersion),
-            Some(NEWEST) => Ok(Self::NewestEmulationVersion),
-            Some(text) => match text.split_once('/') {
-                Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => {
-                    Ok(Self::ThirdParty(text.to_owned()))
-                }
-                _ => Err(Inadmissible::Strategy(text.to_owned())),
-            },
-        }
-    }
-
-    /// The strategy as objects spell it.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::OldestEmulationVersion => OLDEST,
-            Self::NewestEmulationVersion => NEWEST,
-            Self::ThirdParty(name) => name,
-        }
-    }
-}
-
 impl CandidateState {
     /// Every state.
     pub const ALL: [Self; 7] =
@@ -344,14 +297,13 @@ mod tests {
         let invalid = |text: &str| text.parse::<Version>().unwrap_err();
         assert_eq!(refused(candidate("one", None, None, 0)), Inadmissible::BinaryVersion(invalid("one")));
         assert_eq!(refused(candidate("1.2", Some("x"), None, 0)), Inadmissible::EmulationVersion(invalid("x")));
-        for (text, strategy) in
-            [(None, Strategy::OldestEmulationVersion), (Some(NEWEST), Strategy::NewestEmulationVersion)]
-        {
+        let newest = Strategy::NewestEmulationVersion;
+        for (text, strategy) in [(None, &Strategy::default()), (Some(newest.as_str()), &newest)] {
             assert_eq!(
                 refused(candidate("1.2", None, text, 0)),
                 Inadmissible::EmulationVersionMissing(strategy.clone())
             );
-            assert_eq!(candidate("1.2", Some("1.1"), text, 0).standing().unwrap().strategy, strategy);
+            assert_eq!(candidate("1.2", Some("1.1"), text, 0).standing().unwrap().strategy, *strategy);
         }
         assert_eq!(
             refused(candidate("1.2", Some("1.3"), None, 0)),
@@ -366,13 +318,6 @@ mod tests {
         for emulation in [None, Some("")] {
             let standing = candidate("1.2", emulation, Some("example.com/Mine"), 0).standing().unwrap();
             assert_eq!((standing.strategy.as_str(), standing.emulation_version), ("example.com/Mine", None));
-        }
-    }
-
-    #[test]
-    fn a_third_partys_strategy_is_a_domain_and_a_name() {
-        for text in ["/", "x.io/", "/Y", "x.io/Y/Z", "Y"] {
-            assert_eq!(Strategy::read(Some(text)), Err(Inadmissible::Strategy(text.to_owned())));
         }
     }
 

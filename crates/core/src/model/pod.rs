@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::WireTime;
+use super::{Evidence, WireTime};
 
 /// One version of a Pod: the fields that may prove a holder dead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,8 +38,6 @@ pub struct ContainerRecord {
     pub name: Arc<str>,
     /// Its kind.
     pub kind: ContainerKind,
-    /// When the instance that runs started; `None` if none runs.
-    pub started_at: Option<WireTime>,
     /// The ends of its instances: the current state and the last one, as far as they are ends.
     pub ends: Box<[ContainerEnd]>,
 }
@@ -93,6 +91,11 @@ impl PodRecord {
         self.share_process_namespace || self.host_pid
     }
 
+    /// Whether this version may prove a holder dead. If so, a controller keeps it for a while after the Pod is deleted.
+    pub fn may_prove(&self) -> bool {
+        self.containers.iter().any(|container| !container.ends.is_empty())
+    }
+
     /// The ends of the container of this name.
     pub fn ends<'p>(&'p self, container: &'p str) -> impl Iterator<Item = &'p ContainerEnd> {
         self.containers.iter().filter(move |known| *known.name == *container).flat_map(|known| &known.ends)
@@ -114,8 +117,8 @@ impl ContainerEnd {
 }
 
 impl NodeRecord {
-    /// Whether its machine is off. A Node that is ready has come back.
-    pub const fn is_off(&self) -> bool {
-        self.is_out_of_service && !self.is_ready
+    /// What this version proves about every process of the Node. A Node that is ready has come back.
+    pub const fn proof(&self) -> Option<Evidence> {
+        if self.is_out_of_service && !self.is_ready { Some(Evidence::NodeOutOfService) } else { None }
     }
 }

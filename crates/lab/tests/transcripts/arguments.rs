@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use datadriven::TestCase;
+use hustings_core::model::Strategy;
 use hustings_lab::{Lab, Process, Replica, Who};
 
 pub(crate) fn text(case: &mut TestCase, key: &str) -> Option<String> {
@@ -34,11 +35,13 @@ pub(crate) fn name(case: &mut TestCase) -> String {
 /// A strategy: one of Hustings, `(PREFIX,NAME)`, or a name, which means `example.com/NAME`.
 pub(crate) fn strategy(case: &mut TestCase) -> Option<String> {
     let parts = case.try_take_args::<String>("strategy").unwrap();
-    parts.map(|parts| parts.join("/")).map(|name| match &*name {
-        "OldestEmulationVersion" => name,
-        _ if name.contains('/') => name,
-        "NewestEmulationVersion" => format!("hustings.io/{name}"),
-        _ => format!("example.com/{name}"),
+    parts.map(|parts| parts.join("/")).map(|name| {
+        let short = |strategy: &Strategy| strategy.as_str().rsplit('/').next() == Some(&name);
+        match Strategy::OURS.iter().find(|strategy| short(strategy)) {
+            Some(ours) => ours.as_str().to_owned(),
+            None if name.contains('/') => name,
+            None => format!("example.com/{name}"),
+        }
     })
 }
 

@@ -1,6 +1,8 @@
 //! The names that Hustings writes into objects, and the rules for names of objects. They are part of the protocol:
 //! other programs read them.
 
+pub use hustings_core::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain};
+
 /// The API group of LeaseCandidate.
 pub const GROUP: &str = "hustings.io";
 /// The API group of Leases and of native LeaseCandidates.
@@ -59,9 +61,6 @@ pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 /// The conditions in the status of a candidate. Lists of their times and messages have the same order.
 pub const CONDITIONS: [&str; 3] = ["Admissible", "Responsive", "Leading"];
 
-/// The longest name of an object.
-pub const LONGEST_NAME: usize = 253;
-
 /// The longest `reportingInstance` of an event, in bytes. The API server rejects a longer one.
 const LONGEST_REPORTING_INSTANCE: usize = 128;
 
@@ -70,27 +69,11 @@ pub fn reporting_instance(identity: &str) -> &str {
     identity.get(..identity.floor_char_boundary(LONGEST_REPORTING_INSTANCE)).unwrap_or(identity)
 }
 
-/// Whether a Lease or a candidate can have this name: a DNS subdomain by the API server's rule, whose parts may be
-/// longer than a DNS label.
-pub fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= LONGEST_NAME && text.split('.').all(is_dns_part)
-}
-
-/// Whether a namespace can have this name: a DNS label.
-pub fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63 && is_dns_part(text)
-}
-
 /// Whether this is the UID that a kubelet gives a static pod: the MD5 of its manifest. The downward API reports this
 /// UID in the pod. The API server knows only the mirror pod, which gets another UID each time it is created. UIDs from
 /// an API server have hyphens.
 pub fn is_static_pod_uid(uid: &str) -> bool {
     uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
-}
-
-fn is_dns_part(part: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
 }
 
 #[cfg(test)]
@@ -103,31 +86,6 @@ mod tests {
         assert!(is_static_pod_uid(md5));
         for other in ["", &md5[1..], "0123456789abcdef0123456789abcdeg", "01234567-89ab-4def-8123-456789abcdef"] {
             assert!(!is_static_pod_uid(other), "{other:?}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_valid_if_the_server_accepts_it() {
-        for (text, is_label, is_subdomain) in [
-            ("a", true, true),
-            ("web-0", true, true),
-            ("0", true, true),
-            (&"a".repeat(63), true, true),
-            (&"a".repeat(64), false, true),
-            (&"a".repeat(253), false, true),
-            (&"a".repeat(254), false, false),
-            ("a.b", false, true),
-            ("a..b", false, false),
-            (".a", false, false),
-            ("", false, false),
-            ("-a", false, false),
-            ("a-", false, false),
-            ("a.-b", false, false),
-            ("A", false, false),
-            ("a_b", false, false),
-            ("\u{e4}", false, false),
-        ] {
-            assert_eq!((is_dns_label(text), is_dns_subdomain(text)), (is_label, is_subdomain), "{text:?}");
         }
     }
 

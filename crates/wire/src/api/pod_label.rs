@@ -1,8 +1,7 @@
 //! Labels of Pods as texts.
 
 use hustings_core::model::PodLabel;
-
-use super::names::is_dns_subdomain;
+use hustings_core::names::{is_dns_subdomain, is_label_text};
 
 /// The hint of an error about a label's name or value.
 const LABEL_RULE: &str = "use at most 63 letters, digits, \"-\", \"_\" and \".\", with a letter or digit at both ends";
@@ -37,14 +36,6 @@ pub fn read_leader_label(text: &str) -> Result<PodLabel, String> {
     let label = read_pod_label(text)?;
     label.check_leads()?;
     Ok(label)
-}
-
-/// Whether `text` may be the value of a label, or the name in its key.
-fn is_label_text(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    bytes.len() <= 63 && bytes.iter().copied().all(inner) && edge(bytes.first()) && edge(bytes.last())
 }
 
 #[cfg(test)]

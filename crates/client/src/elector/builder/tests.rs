@@ -88,7 +88,7 @@ async fn each_problem_is_found() {
         ),
         (
             candidate("1.2").strategy("Mine"),
-            "strategy \"Mine\" is unknown: use OldestEmulationVersion or a qualified name (domain/Name)",
+            "strategy \"Mine\" is not a strategy: use OldestEmulationVersion or domain/Name, a DNS subdomain and a name",
         ),
     ] {
         assert_eq!(problems(builder), [SettingProblem::Candidate(expected.to_owned())]);

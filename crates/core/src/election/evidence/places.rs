@@ -12,8 +12,8 @@ use crate::model::{CandidateKey, Evidence, Moment, NodeRecord, Observed, Pod, Po
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::election) struct CandidateHome {
     pod: Option<Arc<PodRecord>>,
-    /// Since when the Pod's Node is known to be off.
-    node_off_since: Option<Moment>,
+    /// What the Pod's Node proves, and since when this is known.
+    node_proof: Option<(Evidence, Moment)>,
 }
 
 impl Member {
@@ -41,8 +41,11 @@ impl Election {
 
     /// Records a version of a Node.
     pub(in crate::election) fn observe_node(&mut self, node: &NodeRecord, now: Moment) {
+        let proof = node.proof();
         for member in self.members.values_mut().filter(|member| member.runs_on(&node.name)) {
-            member.home.node_off_since = node.is_off().then(|| member.home.node_off_since.unwrap_or(now));
+            if member.home.node_proof.map(|(known, _)| known) != proof {
+                member.home.node_proof = proof.map(|proof| (proof, now));
+            }
         }
     }
 
@@ -110,11 +113,11 @@ impl Election {
         let pod = member.home.pod.as_deref().ok_or(Doubt::PodUnknown)?;
         is_pod_of(record, &member.record, pod)?;
         // A holder that has renewed since then runs on a machine that is on.
-        let is_off = member.home.node_off_since.is_some_and(|since| observed.changed_at() <= since);
-        if self.config.evidence.nodes && is_off {
-            return Ok(Evidence::NodeOutOfService);
+        let by_node = member.home.node_proof.filter(|(_, since)| observed.changed_at() <= *since);
+        match by_node.filter(|_| self.config.evidence.nodes) {
+            Some((evidence, _)) => Ok(evidence),
+            None => has_terminated(record, pod),
         }
-        has_terminated(record, pod)
     }
 }
 
@@ -200,7 +203,7 @@ mod tests {
         election.observe(at(4), Observation::Candidate { record: moved, source: Source::Watch });
         election.observe(at(4), pod("v", "o"));
         let home = &election.members.values().next().unwrap().home;
-        assert!(home.node_off_since.is_none() && election.concerns_node("o"));
+        assert!(home.node_proof.is_none() && election.concerns_node("o"));
     }
 
     #[test]

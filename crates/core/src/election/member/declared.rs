@@ -13,7 +13,7 @@ pub(in crate::election) struct Declared {
 impl Declared {
     /// Whether it asks for a strategy other than the default one.
     pub(in crate::election) fn dissents(&self) -> bool {
-        self.standing.strategy != Strategy::OldestEmulationVersion
+        self.standing.strategy != Strategy::default()
     }
 
     /// What this version declares.

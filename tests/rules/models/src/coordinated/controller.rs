@@ -82,6 +82,7 @@ pub(super) fn config(watches_pods: bool) -> Config {
         settling: Duration::ZERO,
         damping_min: Duration::from_secs(10),
         damping_max: Duration::from_secs(10),
+        declined_rest: Duration::from_secs(10),
         requeue: Duration::from_secs(10),
         ignored_after: Duration::from_secs(10),
         // No other client reverts a write here, and the memory of each write would multiply the states.
