@@ -55,6 +55,12 @@ impl Config {
     pub(crate) fn watches(&self, namespace: &str) -> bool {
         self.scopes().iter().any(|scope| scope.contains(namespace))
     }
+
+    /// Whether this controller can prove dead a holder whose Pod is in this namespace, if the Pod has the labels of
+    /// [`evidence_pod_selector`](Self::evidence_pod_selector).
+    pub(crate) fn uses_evidence_in(&self, namespace: &str) -> bool {
+        self.election.evidence.pods && self.watches(namespace)
+    }
 }
 
 /// A Lease that a controller keeps assisted.

@@ -88,7 +88,7 @@ pub(super) fn summary(locks: &[Lock]) -> String {
         (LockState::Unidentified, "unidentified"),
         (LockState::Unread, "not examined"),
         (LockState::Assisted, "assisted already"),
-        (LockState::Elected, "elected by Hustings already"),
+        (LockState::Elected, "elected by a controller already"),
         (LockState::Free, "free"),
         (LockState::Stuck, "stuck"),
     ];
