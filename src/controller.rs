@@ -156,7 +156,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         tasks.spawn(leading::check(campaign.leadership(), health.check("own-lease")));
     }
 
-    let scopes = Scope::all_of(&config.watch_namespaces);
+    let scopes = config.scopes();
     let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
     let crd = health.check("crd");
     let namespaces = Namespaces::new(&scopes);

@@ -122,7 +122,7 @@ impl ControllerFlags {
                 return None;
             }
         };
-        let assist = assisted(self.assist, &self.watch_namespaces, mistakes)?;
+        let assist = assisted(self.assist, mistakes)?;
         for (flag, is_set) in [
             ("--assist", !assist.is_empty()),
             ("--evidence-nodes", self.evidence_nodes),
@@ -136,7 +136,7 @@ impl ControllerFlags {
         let evidence = EvidenceConfig { pods: self.evidence_pods, nodes: self.evidence_nodes };
         let own_lease =
             OwnLease { name: self.leader_elect_resource_name, namespace: self.leader_elect_resource_namespace, timing };
-        Some(Config {
+        let config = Config {
             watch_namespaces: self.watch_namespaces.0,
             admin_address: self.admin_address,
             ui: self.ui,
@@ -152,16 +152,23 @@ impl ControllerFlags {
                 ..election::Config::default()
             },
             metrics_lease_limit: self.metrics_lease_limit,
-        })
+        };
+        for AssistedLease { namespace, name, options } in &config.assist {
+            let of_pods = options.namespace_of_pods(namespace);
+            if let Some(missing) = [namespace, of_pods].into_iter().find(|namespace| !config.watches(namespace)) {
+                let text = format!(
+                    "{namespace}/{name} needs the namespace {missing}, but --watch-namespaces lacks {missing}: add it there"
+                );
+                mistakes.add("--assist", text);
+                return None;
+            }
+        }
+        Some(config)
     }
 }
 
 /// All Leases to keep assisted, sorted; `None` after a mistake.
-fn assisted(
-    flags: Vec<AssistedFlags>,
-    NamespaceFlags(watched): &NamespaceFlags,
-    mistakes: &mut Mistakes,
-) -> Option<Vec<AssistedLease>> {
+fn assisted(flags: Vec<AssistedFlags>, mistakes: &mut Mistakes) -> Option<Vec<AssistedLease>> {
     let mut leases: Vec<_> = flags.into_iter().flat_map(|AssistedFlags(leases)| leases).collect();
     leases.sort();
     leases.dedup();
@@ -169,13 +176,6 @@ fn assisted(
         leases.windows(2).find(|pair| (&pair[0].namespace, &pair[0].name) == (&pair[1].namespace, &pair[1].name));
     if let Some([AssistedLease { namespace, name, .. }, ..]) = twice {
         mistakes.add("--assist", format!("names {namespace}/{name} twice with different options: keep one"));
-        return None;
-    }
-    if let Some(AssistedLease { namespace, name, .. }) =
-        leases.iter().find(|lease| !watched.is_empty() && !watched.contains(&lease.namespace))
-    {
-        let text = format!("names {namespace}/{name}, but --watch-namespaces lacks {namespace}: add it there");
-        mistakes.add("--assist", text);
         return None;
     }
     Some(leases)
@@ -258,6 +258,7 @@ mod tests {
                 ("--assist=n/a,on", " is not an option"),
                 ("--assist=n/a;n/a,container=c", "--assist: names n/a twice with different options"),
                 ("--assist=n/a --watch-namespaces=m", "--watch-namespaces lacks n"),
+                ("--assist=n/a,pod-namespace=m --watch-namespaces=n", "--watch-namespaces lacks m"),
             ],
             read,
         );

@@ -11,6 +11,7 @@ use hustings_core::elector::Timing;
 use kube::Client;
 use rand::rngs::StdRng;
 
+use super::watched::Scope;
 use crate::serve::health::Health;
 use crate::serve::http::ListenAddress;
 use crate::serve::metrics::ControllerMetrics;
@@ -42,6 +43,24 @@ pub struct Config {
     pub election: election::Config,
     /// The most Leases that have their own series in the metrics.
     pub metrics_lease_limit: usize,
+}
+
+impl Config {
+    /// The parts of the cluster that this controller watches.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        Scope::all_of(&self.watch_namespaces)
+    }
+
+    /// Whether this controller watches this namespace: its Leases, its candidates and its Pods.
+    pub(crate) fn watches(&self, namespace: &str) -> bool {
+        self.scopes().iter().any(|scope| scope.contains(namespace))
+    }
+
+    /// Whether this controller can prove dead a holder whose Pod is in this namespace, if the Pod has the labels of
+    /// [`evidence_pod_selector`](Self::evidence_pod_selector).
+    pub(crate) fn uses_evidence_in(&self, namespace: &str) -> bool {
+        self.election.evidence.pods && self.watches(namespace)
+    }
 }
 
 /// A Lease that a controller keeps assisted.

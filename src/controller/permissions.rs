@@ -84,7 +84,7 @@ impl Requirements {
     pub(crate) fn of(config: &Config, own: &str) -> Self {
         let own_lease = config.own_lease.as_ref();
         let own_lease = own_lease.map(|lease| LeaseKey::new(lease.namespace.as_deref().unwrap_or(own), &lease.name));
-        Self::new(config, &Scope::all_of(&config.watch_namespaces), own_lease.as_ref())
+        Self::new(config, &config.scopes(), own_lease.as_ref())
     }
 
     /// The permissions for elections in `scopes` and for the controllers' own Lease, and those for native candidates,

@@ -35,7 +35,7 @@ use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
 use crate::base::signals;
 use crate::base::terminal::print;
-use crate::operate::check::ReadConfig;
+use crate::operate::check::{ReadConfig, find_installations};
 
 /// The exit code if the act was written but did not take effect within the wait.
 const NOT_HAPPENED: u8 = 4;
@@ -77,9 +77,17 @@ async fn carry_out(
         let user = user.as_deref();
         match &config.act {
             Act::Lease { lease, act, .. } => {
-                Box::pin(leases::carry_out(cluster, lease, act, config, user, reports)).await?;
+                let found = match act {
+                    LeaseAct::Assist(_) | LeaseAct::Unassist => {
+                        let found = find_installations(&cluster.leases, None, read_config);
+                        tokio::time::timeout(REQUEST_TIMEOUT, found).await.ok().and_then(Result::ok)
+                    }
+                    _ => None,
+                };
+                let known = found.as_deref().unwrap_or_default();
+                Box::pin(leases::carry_out(cluster, lease, act, config, user, known, reports)).await?;
                 if let Some(report) = reports.last_mut() {
-                    assist::add_notes(cluster, act, read_config, report).await;
+                    assist::add_notes(cluster, act, found.as_deref(), report).await;
                 }
                 Ok(())
             }

@@ -1,16 +1,19 @@
 //! What a command shows of an assisted Lease: whether a controller would know when its holder is dead.
 
+use std::fmt;
+
 use futures::{StreamExt as _, stream};
-use hustings_client::api::names;
+use hustings_client::api::{ReadCandidate, names};
 use hustings_core::assist::{AssistOptions, Identification};
 use hustings_core::election::NODE_LEASES;
-use hustings_core::model::{Annotation, LeaseRecord, PodRecord};
+use hustings_core::model::{Annotation, CandidateKind, LeaseRecord, PodRecord};
 use serde::{Serialize, Serializer};
 
 use super::pods;
 use crate::base::cluster::{Cluster, api_error, limited};
 use crate::base::pages::TIMEOUT;
 use crate::base::words::words;
+use crate::controller::OWN_LEASE;
 
 /// How many Pods to read at once.
 const PODS_AT_ONCE: usize = 16;
@@ -49,7 +52,7 @@ words! {
         Ambiguous = "ambiguous",
         /// No container is known to be its own.
         Unidentified = "unidentified",
-        /// The caller could not read its Pod.
+        /// The caller could not read its Pod, or only a controller without `--native` assists it.
         Unknown = "unknown",
         /// The Lease has no holder.
         NoHolder = "no-holder",
@@ -58,22 +61,98 @@ words! {
     }
 }
 
+/// Why controllers leave the holder of a Lease alone, whatever the annotation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unassisted<'a> {
+    /// The Lease is in `kube-node-lease`.
+    OfNode,
+    /// The controllers elect their leader with it.
+    OwnLease,
+    /// A controller elects its holder. This is one of its candidates.
+    Elected(&'a str),
+    /// It has native candidates alone, such as this one. Only a controller that does not elect these assists its holder.
+    ElectedNatively(&'a str),
+}
+
+impl<'a> Unassisted<'a> {
+    /// What the Lease, its candidates and the installations of the controller show. `own_leases` are the namespaces and
+    /// the names of the controllers' own Leases, as far as the caller knows them.
+    pub(super) fn of(
+        key: (&str, &str),
+        record: &LeaseRecord,
+        candidates: &'a [ReadCandidate],
+        own_leases: &[(String, String)],
+    ) -> Option<Self> {
+        let is_native = |candidate: &&ReadCandidate| candidate.record.kind == CandidateKind::Native;
+        if key.0 == NODE_LEASES {
+            Some(Self::OfNode)
+        } else if let Some(candidate) = candidates.iter().find(|candidate| !is_native(candidate)) {
+            Some(Self::Elected(&candidate.record.name))
+        } else if let [candidate, ..] = candidates {
+            Some(Self::ElectedNatively(&candidate.record.name))
+        } else {
+            is_own_lease(key, record, own_leases).then_some(Self::OwnLease)
+        }
+    }
+
+    /// What to do instead.
+    pub(super) const fn hint(self) -> &'static str {
+        match self {
+            Self::OfNode | Self::OwnLease => "`hustings survey` lists the locks of the cluster",
+            Self::Elected(_) => {
+                "with the chart's value evidence.pods, the death of a holder with a candidate is proven, too"
+            }
+            Self::ElectedNatively(_) => {
+                "neither uses evidence for a native holder: after a crash, its Lease has to expire"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unassisted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfNode => write!(f, "the Leases in {NODE_LEASES} are heartbeats of nodes, not locks"),
+            Self::OwnLease => f.write_str("this is the Lease of the controllers themselves"),
+            Self::Elected(candidate) => {
+                write!(f, "the Lease has candidates, such as {candidate}, so a controller elects its holder")
+            }
+            Self::ElectedNatively(candidate) => write!(
+                f,
+                "the Lease has native candidates, such as {candidate}, so Kubernetes' controller or one with --native \
+                 elects its holder"
+            ),
+        }
+    }
+}
+
+/// Whether controllers elect their leader with this Lease. They hold it in direct mode. One that runs by other means than
+/// a Deployment usually has the usual name.
+pub(super) fn is_own_lease((namespace, name): (&str, &str), record: &LeaseRecord, known: &[(String, String)]) -> bool {
+    let is_named = name == OWN_LEASE || known.iter().any(|own| (&*own.0, &*own.1) == (namespace, name));
+    is_named && record.token.is_some()
+}
+
 impl Assistance {
-    /// What the Lease alone shows; `None` if it is not assisted.
-    pub(crate) fn of(namespace: &str, record: &LeaseRecord, has_candidates: bool) -> Option<Self> {
+    /// What the Lease, its candidates and the controllers' own Leases show; `None` if it is not assisted.
+    pub(crate) fn of(
+        key: (&str, &str),
+        record: &LeaseRecord,
+        candidates: &[ReadCandidate],
+        own_leases: &[(String, String)],
+    ) -> Option<Self> {
         let annotation = record.acts.assist.as_ref()?;
         let options = annotation.valid().cloned().unwrap_or_default();
+        let unassisted = Unassisted::of(key, record, candidates, own_leases);
         let no_effect = |reason: String| (AssistanceState::NoEffect, reason);
         let (state, reason) = match annotation {
             Annotation::Malformed(malformed) => {
                 no_effect(format!("its text {:?} does not parse: {}", malformed.text, malformed.why))
             }
-            Annotation::Valid(_) if namespace == NODE_LEASES => {
-                no_effect(format!("no controller acts in {NODE_LEASES}"))
+            Annotation::Valid(_) if let Some(why @ Unassisted::ElectedNatively(_)) = unassisted => {
+                (AssistanceState::Unknown, format!("{why}; only a controller without --native assists it"))
             }
-            Annotation::Valid(_) if has_candidates => {
-                no_effect("the Lease has candidates, so a controller elects its holder".to_owned())
-            }
+            Annotation::Valid(_) if let Some(why) = unassisted => no_effect(why.to_string()),
             Annotation::Valid(_) if !record.enrolled => no_effect(format!(
                 "the Lease lacks the label {}: {:?}; `hustings assist LEASE` adds it",
                 names::ENROLLED_LABEL,
@@ -84,10 +163,10 @@ impl Assistance {
             }
             Annotation::Valid(_) => (AssistanceState::Unknown, "its Pod was not read".to_owned()),
         };
-        let holder = record.holder.clone().filter(|_| state == AssistanceState::Unknown);
+        let holder = record.holder.clone().filter(|_| state == AssistanceState::Unknown && unassisted.is_none());
         let pod = holder
             .as_deref()
-            .map(|holder| format!("{}/{}", options.namespace_of_pods(namespace), options.pod_name(holder)));
+            .map(|holder| format!("{}/{}", options.namespace_of_pods(key.0), options.pod_name(holder)));
         Some(Self { state, reason, options, pod, container: None, holder, pod_record: None })
     }
 

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 pub(crate) use self::color::{color_of, color_of_candidate};
 pub use self::config::{Config, StatusOutput};
-pub(crate) use self::native::api_group;
+pub(crate) use self::native::{api_group, list as list_natives};
 use self::output::Printer;
 pub(crate) use self::read::{CandidateLists, NATIVES_NOT_SHOWN, list_candidates, read};
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};

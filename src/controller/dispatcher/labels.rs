@@ -32,7 +32,7 @@ impl Dispatcher {
             (LabelKey { namespace, label: label.clone() }, election.holder_pod(verdict))
         });
         // Before the Pods are known, every holder would seem to run in none.
-        if wanted.as_ref().is_some_and(|(key, _)| !pods.is_listed(&key.namespace)) {
+        if wanted.as_ref().is_some_and(|(key, _)| pods.awaits_list_of(&key.namespace)) {
             return;
         }
         if let Some(change) = labels.set_desired(lease, wanted) {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::controller::dispatcher::DispatcherParts;
     use crate::controller::dispatcher::tests::{dispatcher_of, parts};
-    use crate::controller::leader_labels::tests::{labels, on_pods, settle};
+    use crate::controller::leader_labels::tests::{labels, on_pods, problem, settle};
     use crate::controller::watched::{Scope, WatchEvent};
     use crate::serve::metrics::Resource;
 
@@ -117,5 +117,23 @@ mod tests {
         dispatcher.forget(&key);
         settle(dispatcher.labels.as_mut().unwrap()).await;
         assert_eq!(on_pods(&server), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_label_on_pods_in_a_namespace_that_is_not_watched_is_reported() {
+        let (kept, _) = labels(&[], |_| false);
+        let scope = Scope::Namespace("n".to_owned());
+        let mut dispatcher =
+            Dispatcher::new(DispatcherParts { labels: Some(kept), ..parts() }, std::slice::from_ref(&scope));
+        dispatcher.leads = true;
+        let key = LeaseKey::new("n", "l");
+        let annotations = json!({ "hustings.io/assist": "pod-namespace=m", "hustings.io/leader-label": "role=leader" });
+        dispatcher.handle(lease(5, "a_1", &annotations));
+        for kind in [Resource::Leases, Resource::Candidates] {
+            dispatcher.handle(WatchEvent::Listed(scope.clone(), kind));
+        }
+        dispatcher.decide(key.clone());
+        let problem = problem(dispatcher.labels.as_ref().unwrap(), &key).unwrap();
+        assert!(problem.contains("the Pods are in another namespace than the Lease"), "{problem}");
     }
 }

@@ -81,9 +81,9 @@ impl Pods {
         self.scopes.values().flat_map(|scope| scope.known.values()).map(HashSet::len).sum()
     }
 
-    /// Whether all Pods of this namespace are known.
-    pub(super) fn is_listed(&self, namespace: &str) -> bool {
-        self.scopes.iter().any(|(scope, pods)| scope.contains(namespace) && pods.is_listed)
+    /// Whether a list will show the Pods of this namespace. No list does if the namespace is not watched.
+    pub(super) fn awaits_list_of(&self, namespace: &str) -> bool {
+        self.scopes.iter().any(|(scope, pods)| scope.contains(namespace) && !pods.is_listed)
     }
 
     /// Keeps a version of a Pod.

@@ -17,6 +17,11 @@ use crate::serve::metrics::ControllerMetrics;
 /// The values of the label `role` on the Pods `a` and `b`, and how often each was written.
 pub(in crate::controller) type Server = Arc<Mutex<BTreeMap<String, (Option<String>, u32)>>>;
 
+/// What keeps the label of this Lease from its place.
+pub(in crate::controller) fn problem<'a>(labels: &'a LeaderLabels, lease: &LeaseKey) -> Option<&'a str> {
+    labels.desired.get(lease)?.problem.as_deref()
+}
+
 fn lease(name: &str) -> LeaseKey {
     LeaseKey::new("n", name)
 }

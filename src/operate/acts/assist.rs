@@ -1,6 +1,6 @@
 //! Assisted Leases: which acts are refused, and what the administrator should know about one.
 
-use hustings_core::election::NODE_LEASES;
+use hustings_core::assist::AssistOptions;
 use hustings_core::model::LeaseRecord;
 
 use super::config::LeaseAct;
@@ -9,34 +9,15 @@ use super::requests::refused;
 use super::scene::ActScene;
 use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
-use crate::controller::{Config, OWN_LEASE};
-use crate::operate::assisted::AssistanceState;
-use crate::operate::check::{ReadConfig, find_installations};
+use crate::controller::Config;
+use crate::operate::assisted::{AssistanceState, Unassisted};
+use crate::operate::check::Installation;
 
 /// Checks that a controller would assist the holder of this Lease.
 pub(super) fn check_assist(scene: &ActScene) -> Result<(), Hinted> {
-    let metadata = &scene.lease.metadata;
-    if metadata.namespace.as_deref() == Some(NODE_LEASES) {
-        return Err(refused(
-            format!("the Leases in {NODE_LEASES} are heartbeats of nodes, not locks"),
-            "`hustings survey` lists the locks of the cluster",
-        ));
-    }
-    if scene.is_direct() && metadata.name.as_deref() == Some(OWN_LEASE) {
-        return Err(refused(
-            "this is the Lease of the controllers themselves",
-            "`hustings survey` lists the locks of the cluster",
-        ));
-    }
-    match &*scene.candidates {
-        [] => Ok(()),
-        [first, ..] => Err(refused(
-            format!(
-                "the Lease has candidates, such as {}, so a controller elects its holder and needs no assistance",
-                first.record.name
-            ),
-            "with the chart's value evidence.pods, the death of a holder with a candidate is proven, too",
-        )),
+    match Unassisted::of(scene.key(), &scene.lease.record, &scene.candidates, &scene.own_leases) {
+        Some(why) => Err(refused(why.to_string(), why.hint())),
+        None => Ok(()),
     }
 }
 
@@ -49,10 +30,13 @@ pub(super) fn check_unassist(record: &LeaseRecord) -> Result<(), Hinted> {
 }
 
 /// Completes the report of the act: what is known of the holder, and what keeps the act from taking effect.
-pub(super) async fn add_notes(cluster: &Cluster, act: &LeaseAct, read_config: ReadConfig, report: &mut ActReport) {
-    if !matches!(act, LeaseAct::Assist(_) | LeaseAct::Unassist) {
-        return;
-    }
+/// `found` are the installations of the controller, if the caller may search for them.
+pub(super) async fn add_notes(
+    cluster: &Cluster,
+    act: &LeaseAct,
+    found: Option<&[Installation]>,
+    report: &mut ActReport,
+) {
     if let Some(assistance) = &mut report.assist {
         assistance.complete(cluster).await;
         let reason = &assistance.reason;
@@ -67,43 +51,46 @@ pub(super) async fn add_notes(cluster: &Cluster, act: &LeaseAct, read_config: Re
         });
     }
     let warning = match act {
-        LeaseAct::Assist(_) => without_controller(cluster, read_config).await,
-        _ => listed(cluster, &report.lease, read_config).await,
+        LeaseAct::Assist(options) => without_controller(cluster, options, found).await,
+        LeaseAct::Unassist => listed(cluster, &report.lease, found),
+        _ => None,
     };
     report.warnings.extend(warning);
 }
 
-/// Why no controller assists in this namespace, as far as the caller can see the controllers.
-async fn without_controller(cluster: &Cluster, read_config: ReadConfig) -> Option<String> {
+/// Why no controller assists a Lease of this namespace, as far as the caller can see the controllers.
+async fn without_controller(
+    cluster: &Cluster,
+    options: &AssistOptions,
+    found: Option<&[Installation]>,
+) -> Option<String> {
     if let Err(missing) = cluster.knows_candidates().await {
         return Some(format!("no controller assists before it can elect: {missing} ({})", missing.hint()));
     }
-    let found = find_installations(&cluster.leases, None, read_config).await.ok()?;
+    let found = found?;
     if found.is_empty() {
         return Some(
             "no Deployment of a controller was found: only a controller with --evidence-pods assists".to_owned(),
         );
     }
-    let may_assist = found.iter().any(|installation| match &installation.config {
-        Ok(config) => {
-            let namespaces = &config.watch_namespaces;
-            config.election.evidence.pods && (namespaces.is_empty() || namespaces.contains(&cluster.namespace))
-        }
-        Err(_) => true,
-    });
-    let namespace = &cluster.namespace;
+    let namespace = &*cluster.namespace;
+    let of_pods = options.namespace_of_pods(namespace);
+    let assists = |config: &Config| config.watches(namespace) && config.uses_evidence_in(of_pods);
+    let may_assist = found.iter().any(|installation| installation.config.as_ref().map_or(true, assists));
     (!may_assist).then(|| {
-        format!("no controller that elects in namespace {namespace} uses evidence: set the chart's value evidence.pods")
+        format!(
+            "no controller that elects in namespace {namespace} uses evidence of Pods in namespace {of_pods}: set the \
+             chart's value evidence.pods, and add both to watchNamespaces unless that is empty"
+        )
     })
 }
 
 /// Which controller writes the annotation again, as far as the caller can see the controllers.
-async fn listed(cluster: &Cluster, lease: &str, read_config: ReadConfig) -> Option<String> {
-    let found = find_installations(&cluster.leases, None, read_config).await.ok()?;
+fn listed(cluster: &Cluster, lease: &str, found: Option<&[Installation]>) -> Option<String> {
     let lists = |config: &Config| {
         config.assist.iter().any(|listed| listed.namespace == cluster.namespace && listed.name == lease)
     };
-    let controller = found.iter().find(|installation| installation.config.as_ref().is_ok_and(lists))?;
+    let controller = found?.iter().find(|installation| installation.config.as_ref().is_ok_and(lists))?;
     Some(format!(
         "the controllers of Deployment {} in namespace {} assist it again: remove it from the chart's value assist.leases",
         controller.name, controller.namespace

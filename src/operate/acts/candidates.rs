@@ -248,7 +248,7 @@ async fn predict(
     asked_by: Option<&str>,
     wall: WireTime,
 ) -> anyhow::Result<Vec<String>> {
-    let mut scene = ActScene::read(cluster, lease).await?;
+    let mut scene = ActScene::read(cluster, lease, &[]).await?;
     for candidate in &mut scene.candidates {
         if changed.iter().any(|other| other.record.key() == candidate.record.key()) {
             candidate.record.acts.exclude = exclusion.cloned().map(Annotation::Valid);

@@ -16,6 +16,7 @@ use super::requests::{explain_write, within};
 use super::scene::ActScene;
 use crate::base::cluster::Cluster;
 use crate::base::hint::Hinted;
+use crate::operate::check::Installation;
 
 /// The most attempts of a write. The holder renews every two seconds, and each renewal creates a new version.
 const ATTEMPTS: usize = 5;
@@ -27,10 +28,11 @@ pub(super) async fn carry_out(
     act: &LeaseAct,
     config: &Config,
     user: Option<&str>,
+    installations: &[Installation],
     reports: &mut Vec<ActReport>,
 ) -> anyhow::Result<()> {
     let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
-    let mut scene = ActScene::read(cluster, lease).await?;
+    let mut scene = ActScene::read(cluster, lease, installations).await?;
     let first = scene.lease.record.clone();
     let request = ActRequest { user, reason: config.reason.as_deref() };
     let mut report =
@@ -59,7 +61,7 @@ pub(super) async fn carry_out(
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(explain_write(cluster, "cannot write the Lease", error)),
         }
-        scene = ActScene::read(cluster, lease).await?;
+        scene = ActScene::read(cluster, lease, installations).await?;
         let now = &scene.lease.record;
         if let Some(fact) = settled(act, &first, now) {
             reports.push(ActReport { act: fact, until: None, replaces: None, happened: Some(true), ..report });
@@ -179,7 +181,7 @@ mod tests {
                     .or_else(|| request.path.contains("/leases/l").then_some((200, lease)))
             });
             let mut reports = Vec::new();
-            let done = Box::pin(carry_out(&cluster, "l", &act, &config, Some("ada"), &mut reports)).await;
+            let done = Box::pin(carry_out(&cluster, "l", &act, &config, Some("ada"), &[], &mut reports)).await;
             let requests = requests.lock().unwrap();
             let writes = requests.iter().filter(|sent| sent.method == Method::PATCH);
             let sent: Vec<_> = writes.map(|sent| sent.body["metadata"]["resourceVersion"].as_str().unwrap()).collect();

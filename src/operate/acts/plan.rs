@@ -136,15 +136,14 @@ pub(super) fn plan(
         }
     };
     let after = write.applied_to(record, record.resource_version.saturating_add(1));
-    let metadata = &scene.lease.metadata;
-    let key = (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
+    let key = scene.key();
     let candidates = scene.candidates.iter().map(|candidate| &candidate.record).collect();
     let objects = Objects { key, lease: Some(&after), candidates, unchanged_for: Duration::ZERO };
     let forecast = forecast(objects, HolderForecast::Lives, wall);
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));
     }
-    let assist = Assistance::of(key.0, &after, !scene.candidates.is_empty());
+    let assist = Assistance::of(key, &after, &scene.candidates, &scene.own_leases);
     let replaces = replaced(record, act);
     Ok(ActPlan { write: Box::new(write), forecast, sentence, until, replaces, assist })
 }

@@ -5,6 +5,7 @@ use kube::Api;
 
 use super::requests::{REFUSED, REQUEST_TIMEOUT, explain, within};
 use crate::base::cluster::{Cluster, candidates_unknown};
+use crate::operate::check::Installation;
 use crate::operate::status::{CandidateLists, list_candidates};
 
 /// A Lease, its candidates, and the other candidates of its namespace.
@@ -15,11 +16,13 @@ pub(super) struct ActScene {
     pub(super) candidates: Vec<ReadCandidate>,
     /// The candidates of other Leases in the namespace.
     pub(super) elsewhere: Vec<ReadCandidate>,
+    /// The namespaces and the names of the controllers' own Leases, as far as the command knows them.
+    pub(super) own_leases: Vec<(String, String)>,
 }
 
 impl ActScene {
-    /// Reads the Lease and all candidates of its namespace.
-    pub(super) async fn read(cluster: &Cluster, lease: &str) -> anyhow::Result<Self> {
+    /// Reads the Lease and all candidates of its namespace. `installations` are those that the command has found.
+    pub(super) async fn read(cluster: &Cluster, lease: &str, installations: &[Installation]) -> anyhow::Result<Self> {
         let all = candidates(cluster).await?;
         let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
         let read =
@@ -28,7 +31,14 @@ impl ActScene {
             return Err(cluster.no_such_lease(lease).await.with_exit_code(REFUSED).into());
         };
         let (candidates, elsewhere) = all.into_iter().partition(|candidate| candidate.record.lease_name == lease);
-        Ok(Self { lease: read, candidates, elsewhere })
+        let own_leases = installations.iter().filter_map(Installation::own_lease).collect();
+        Ok(Self { lease: read, candidates, elsewhere, own_leases })
+    }
+
+    /// The namespace and the name of the Lease.
+    pub(super) fn key(&self) -> (&str, &str) {
+        let metadata = &self.lease.metadata;
+        (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
     }
 
     /// The Lease's candidate of this name.

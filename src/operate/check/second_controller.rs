@@ -43,7 +43,7 @@ fn among(installations: &[Installation]) -> Vec<Finding> {
             findings.push(Finding::warn(CHECK, message, "remove that flag, or run one replica"));
         }
         for (other, others) in known().skip(index + 1) {
-            if share_namespaces(config, others) && own_lease_of(one, config) != own_lease_of(other, others) {
+            if share_namespaces(config, others) && one.own_lease() != other.own_lease() {
                 let message =
                     format!("the controllers of {} and {} elect for the same Leases", place(one), place(other));
                 findings.push(Finding::warn(CHECK, message, HINT));
@@ -55,8 +55,8 @@ fn among(installations: &[Installation]) -> Vec<Finding> {
 
 /// Looks for leading controllers of no Deployment.
 async fn beside(client: &Client, namespace: Option<&str>, installations: &[Installation]) -> Option<Finding> {
-    let known = installations.iter().filter_map(|one| own_lease_of(one, one.config.as_ref().ok()?));
-    let known: BTreeSet<_> = known.collect();
+    let known = installations.iter().filter(|one| one.config.is_ok());
+    let known: BTreeSet<_> = known.filter_map(Installation::own_lease).collect();
     // Without the Deployments, another check has already observed these Leases.
     if known.is_empty() {
         return None;
@@ -79,12 +79,6 @@ async fn beside(client: &Client, namespace: Option<&str>, installations: &[Insta
         );
         Finding::warn(CHECK, message, "stop it, or make sure that it watches other namespaces")
     })
-}
-
-/// Namespace and name of the Lease by which the controllers of this Deployment elect their leader.
-fn own_lease_of(installation: &Installation, config: &Config) -> Option<(String, String)> {
-    let lease = config.own_lease.as_ref()?;
-    Some((lease.namespace.clone().unwrap_or_else(|| installation.namespace.clone()), lease.name.clone()))
 }
 
 fn share_namespaces(one: &Config, other: &Config) -> bool {

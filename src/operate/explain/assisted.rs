@@ -24,9 +24,9 @@ pub(super) fn who_holds(situation: &Situation<'_>) -> String {
 /// What happens if the holder of an assisted Lease dies.
 pub(super) fn death(situation: &Situation<'_>, uses: EvidenceUse) -> Vec<String> {
     let expires = |why: &str| vec![why.to_owned(), expiry(situation)];
-    if situation.assistance().is_none_or(|found| found.state != AssistanceState::Identified) {
+    let Some(found) = situation.assistance().filter(|found| found.state == AssistanceState::Identified) else {
         return expires("No controller could prove its death.");
-    }
+    };
     if situation.hold.is_some() {
         return expires(release_of_assisted(situation.hold.as_ref()));
     }
@@ -35,10 +35,14 @@ pub(super) fn death(situation: &Situation<'_>, uses: EvidenceUse) -> Vec<String>
     }
     let condition = match uses {
         EvidenceUse::Off => {
-            return expires("No controller here uses evidence, which is the chart's value evidence.pods.");
+            let of_pods = found.options.namespace_of_pods(&situation.scene.namespace);
+            return expires(&format!(
+                "No controller here uses evidence of Pods in namespace {of_pods}: see the chart's values evidence.pods and \
+                 watchNamespaces."
+            ));
         }
-        EvidenceUse::Unknown => "If a controller here uses evidence, it",
-        EvidenceUse::On => "The controller",
+        EvidenceUse::If(condition) => format!("If {condition}, the controller"),
+        EvidenceUse::On => "The controller".to_owned(),
     };
     vec![
         format!(
@@ -75,6 +79,9 @@ pub(super) fn act(situation: &Situation<'_>) -> Option<String> {
     let found = situation.row.assist.as_ref()?;
     Some(match found.state {
         AssistanceState::NoEffect => format!("The annotation {} has no effect: {}.", names::ASSIST, found.reason),
+        _ if !situation.row.candidates.is_empty() => {
+            format!("Whether the annotation {} has an effect is unknown: {}.", names::ASSIST, found.reason)
+        }
         _ => "Its holder is assisted.".to_owned(),
     })
 }

@@ -17,11 +17,12 @@ use crate::predict::simulation::MOST_REPLICAS;
 use crate::predict::simulation::crash::after_crash;
 
 /// Whether the controllers accept the end of a container as evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EvidenceUse {
     On,
     Off,
-    Unknown,
+    /// If this is true.
+    If(String),
 }
 
 pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
@@ -83,7 +84,7 @@ fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
         return prospect;
     }
     let uses = evidence_use(situation);
-    let pod = match (&situation.scene.pod, uses) {
+    let pod = match (&situation.scene.pod, &uses) {
         (HolderPod::Read(pod), EvidenceUse::On) => pod.clone(),
         _ => None,
     };
@@ -112,7 +113,7 @@ fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
             None => "No other candidate could follow.".to_owned(),
         });
         sentences.extend(reports(&forecast));
-        sentences.extend(evidence(situation, uses, &forecast));
+        sentences.extend(evidence(situation, &uses, &forecast));
         sentences.extend(fallback(situation));
     }
     of(Some(holder.to_owned()), &forecast, sentences)
@@ -186,7 +187,7 @@ pub(super) fn is_without_controller(situation: &Situation<'_>) -> bool {
     match &situation.scene.controllers {
         Controllers::Unknown(_) => false,
         Controllers::Found(found) => found.iter().all(|controller| {
-            let elects = controller.flags.is_none_or(|flags| flags.elects_here);
+            let elects = controller.flags.as_ref().is_none_or(|flags| flags.elects_here);
             !elects
                 || (controller.leader.is_none() && controller.available.is_some_and(|(available, _)| available == 0))
         }),
@@ -194,28 +195,35 @@ pub(super) fn is_without_controller(situation: &Situation<'_>) -> bool {
 }
 
 fn evidence_use(situation: &Situation<'_>) -> EvidenceUse {
-    let Controllers::Found(found) = &situation.scene.controllers else { return EvidenceUse::Unknown };
-    let flags: Vec<_> = found.iter().map(|controller| controller.flags).collect();
-    if flags.iter().flatten().any(|flags| flags.elects_here && flags.evidence) {
+    let unknown = || EvidenceUse::If("the controllers use evidence".to_owned());
+    let Controllers::Found(found) = &situation.scene.controllers else { return unknown() };
+    let flags = || found.iter().map(|controller| controller.flags.as_ref());
+    let selectors = || {
+        let uses_evidence = flags().flatten().filter(|flags| flags.elects_here && flags.evidence);
+        uses_evidence.map(|flags| flags.pod_selector.as_ref())
+    };
+    if selectors().any(|selector| selector.is_none()) {
         EvidenceUse::On
-    } else if flags.iter().any(Option::is_none) {
-        EvidenceUse::Unknown
+    } else if let Some(selector) = selectors().flatten().next() {
+        EvidenceUse::If(format!("its Pod has the labels {selector}"))
+    } else if flags().any(|flags| flags.is_none()) {
+        unknown()
     } else {
         EvidenceUse::Off
     }
 }
 
 /// What the Pod of the holder proves now, and what it would prove once its container has ended.
-fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -> Option<String> {
+fn evidence(situation: &Situation<'_>, uses: &EvidenceUse, forecast: &Forecast) -> Option<String> {
     let expiry = situation.lease_lasts();
     let begin = match uses {
         EvidenceUse::Off => return None,
-        EvidenceUse::On => "The Pod of the holder",
-        EvidenceUse::Unknown => "If the controllers use evidence, the Pod of the holder",
+        EvidenceUse::On => "The Pod of the holder".to_owned(),
+        EvidenceUse::If(condition) => format!("If {condition}, the Pod of the holder"),
     };
     let pod = match &situation.scene.pod {
         HolderPod::Unnamed => {
-            return (uses == EvidenceUse::On)
+            return (*uses == EvidenceUse::On)
                 .then(|| "Its session names no container, so no Pod can prove its death sooner.".to_owned());
         }
         HolderPod::Unread(reason) => {

@@ -72,14 +72,16 @@ pub struct ControllerInstallation {
 }
 
 /// The flags of a controller that concern one Lease.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LeaseElectionFlags {
     /// Whether it elects in the namespace of the Lease.
     pub elects_here: bool,
     /// Whether it elects native candidates.
     pub elects_native: bool,
-    /// Whether the end of a holder's container counts as evidence.
+    /// Whether the end of a container counts as evidence in the namespace of the holder's Pod.
     pub evidence: bool,
+    /// The labels that a Pod must have for that; `None` for any.
+    pub pod_selector: Option<String>,
 }
 
 /// The Pod of the holder.
@@ -107,11 +109,17 @@ pub(super) async fn read(
     let sent = SystemClock.both().moment;
     let (lease, candidates) = read_election(cluster, name).await?;
     let record = lease.as_ref().map(|lease| lease.record.clone());
-    let has_candidates = !candidates.is_empty();
-    let (controllers, pod, assist, watched) = tokio::join!(
-        controllers(cluster, read_config),
+    let controllers = async {
+        let found = find_installations(&cluster.leases, None, read_config).await;
+        let own_leases: Vec<_> = found.iter().flatten().filter_map(Installation::own_lease).collect();
+        let assist = assist(cluster, (&cluster.namespace, name), record.as_ref(), &candidates, &own_leases).await;
+        let pod = assist.as_ref().and_then(|assist| assist.pod.as_deref()?.split_once('/'));
+        let of_pods = pod.map_or(&*cluster.namespace, |(namespace, _)| namespace);
+        (controllers(cluster, found, of_pods).await, assist)
+    };
+    let ((controllers, assist), pod, watched) = tokio::join!(
+        controllers,
         pod(cluster, record.as_ref(), &candidates),
-        assist(cluster, record.as_ref(), has_candidates),
         renewal(cluster, name, lease, watch, sent),
     );
     let (lease, observed, has_renewed) = watched?;
@@ -201,14 +209,14 @@ fn longest_watch(lease_seconds: u32) -> Duration {
     usual.saturating_add(2 * PERIOD).min(LONGEST_WATCH)
 }
 
-/// Finds the controllers by their Deployments; without one, by their own Lease.
-async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers {
-    let found = match find_installations(&cluster.leases, None, read_config).await {
+/// The controllers by their Deployments; without one, by their own Lease. `of_pods` is the namespace of the holder's Pod.
+async fn controllers(cluster: &Cluster, found: Result<Vec<Installation>, String>, of_pods: &str) -> Controllers {
+    let found = match found {
         Ok(found) => found,
         Err(reason) => return Controllers::Unknown(reason),
     };
     if !found.is_empty() {
-        let installed = found.into_iter().map(|found| installed(cluster, found));
+        let installed = found.into_iter().map(|found| installed(cluster, found, of_pods));
         return Controllers::Found(futures::future::join_all(installed).await);
     }
     let leases: Api<ReadLease> = Api::all(cluster.leases.clone());
@@ -226,7 +234,7 @@ async fn controllers(cluster: &Cluster, read_config: ReadConfig) -> Controllers 
     }
 }
 
-async fn installed(cluster: &Cluster, found: Installation) -> ControllerInstallation {
+async fn installed(cluster: &Cluster, found: Installation, of_pods: &str) -> ControllerInstallation {
     // A Deployment may lag behind its Pods, for example while no kubelet reports.
     let own_lease = if found.available == 0 { found.own_lease() } else { None };
     let leader = match own_lease {
@@ -234,9 +242,10 @@ async fn installed(cluster: &Cluster, found: Installation) -> ControllerInstalla
         None => None,
     };
     let flags = found.config.ok().map(|config| LeaseElectionFlags {
-        elects_here: config.watch_namespaces.is_empty() || config.watch_namespaces.contains(&cluster.namespace),
+        elects_here: config.watches(&cluster.namespace),
         elects_native: config.native != NativeMode::Off,
-        evidence: config.election.evidence.pods,
+        evidence: config.uses_evidence_in(of_pods),
+        pod_selector: config.evidence_pod_selector,
     });
     let place = format!("Deployment {} in namespace {}", found.name, found.namespace);
     ControllerInstallation { place, available: Some((found.available, found.replicas)), leader, flags }
@@ -259,8 +268,14 @@ async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[Read
     }
 }
 
-async fn assist(cluster: &Cluster, record: Option<&LeaseRecord>, has_candidates: bool) -> Option<Assistance> {
-    let mut assist = Assistance::of(&cluster.namespace, record?, has_candidates)?;
+async fn assist(
+    cluster: &Cluster,
+    key: (&str, &str),
+    record: Option<&LeaseRecord>,
+    candidates: &[ReadCandidate],
+    own_leases: &[(String, String)],
+) -> Option<Assistance> {
+    let mut assist = Assistance::of(key, record?, candidates, own_leases)?;
     assist.complete(cluster).await;
     Some(assist)
 }
@@ -311,11 +326,13 @@ mod tests {
     #[tokio::test]
     async fn a_controller_elects_here_if_it_watches_this_namespace_or_all() {
         let (cluster, _) = cluster(|_| None);
-        for (flags, elects_here, elects_native, evidence) in [
-            ("", true, false, false),
-            ("--watch-namespaces=shop,n --evidence-pods", true, false, true),
-            ("--watch-namespaces=shop --native", false, true, false),
-            ("--native --native-stand-in", true, true, false),
+        for (flags, of_pods, elects_here, elects_native, evidence) in [
+            ("", "n", true, false, false),
+            ("--watch-namespaces=shop,n --evidence-pods", "n", true, false, true),
+            ("--watch-namespaces=shop,n --evidence-pods", "shop", true, false, true),
+            ("--watch-namespaces=shop,n --evidence-pods", "data", true, false, false),
+            ("--watch-namespaces=shop --native", "n", false, true, false),
+            ("--native --native-stand-in", "n", true, true, false),
         ] {
             let installation = Installation {
                 namespace: "system".to_owned(),
@@ -327,7 +344,8 @@ mod tests {
                 image: None,
                 config: Ok(crate::cli::testing::controller(flags).unwrap()),
             };
-            let ControllerInstallation { place, available, flags: read, .. } = installed(&cluster, installation).await;
+            let ControllerInstallation { place, available, flags: read, .. } =
+                installed(&cluster, installation, of_pods).await;
             assert_eq!((&*place, available), ("Deployment hustings in namespace system", Some((1, 2))));
             let read = read.unwrap();
             assert_eq!(

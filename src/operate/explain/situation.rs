@@ -145,7 +145,7 @@ impl<'a> Situation<'a> {
     /// Why the Pod of the holder could not be read, if it has one.
     pub(super) fn unread_pod(&self) -> Option<&str> {
         let of_candidate = if let HolderPod::Unread(why) = &self.scene.pod { Some(why) } else { None };
-        let is_unread = |assistance: &&Assistance| assistance.state == AssistanceState::Unknown;
+        let is_unread = |found: &&Assistance| found.state == AssistanceState::Unknown && found.pod.is_some();
         of_candidate.or_else(|| self.assistance().filter(is_unread).map(|unread| &unread.reason)).map(String::as_str)
     }
 

@@ -223,7 +223,7 @@ fn scene(input: &Value) -> Scene {
     let moment = Moment::from_micros(0);
     let candidates: Vec<_> = input["candidates"].as_array().into_iter().flatten().map(candidate).collect();
     let record = lease.as_ref().map(|lease| &lease.record);
-    let mut assist = record.and_then(|record| Assistance::of("shop", record, !candidates.is_empty()));
+    let mut assist = record.and_then(|record| Assistance::of(("shop", "web"), record, &candidates, &[]));
     if let (Some(assist), HolderPod::Read(pod)) = (&mut assist, pod(&input["pod"])) {
         assist.identify(pod.as_ref());
     }
@@ -294,6 +294,7 @@ fn controllers(input: &Value) -> Controllers {
                         elects_here: flag(controller, "electsHere", true),
                         elects_native: flag(controller, "native", false),
                         evidence: flag(controller, "evidence", false),
+                        pod_selector: controller["podSelector"].as_str().map(str::to_owned),
                     }),
                 })
                 .collect(),

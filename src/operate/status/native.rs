@@ -18,7 +18,7 @@ use crate::base::pages::{Pages, TIMEOUT};
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
 /// empty list if the server does not serve their API.
-pub(super) async fn list(
+pub(crate) async fn list(
     client: &Client,
     namespace: Option<&str>,
     params: &ListParams,

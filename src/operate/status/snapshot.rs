@@ -228,7 +228,7 @@ fn row(
         None => without_holder(LeaseState::Unheld),
     };
     let state = or_no_candidate(state, &candidates);
-    let assist = Assistance::of(&namespace, record, !candidates.is_empty());
+    let assist = Assistance::of((&namespace, &name), record, &candidates, &[]);
     follow_holder(&mut candidates, record.holder.as_deref(), state);
     LeaseRow {
         candidates: ranked((&namespace, &name), Some(observed), candidates, now),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::pods::SurveyedPod;
 use super::read::{Inventory, LeaseName, name};
 use crate::base::words::words;
-use crate::operate::assisted::{as_text, is_default};
+use crate::operate::assisted::{as_text, is_default, is_own_lease};
 use crate::operate::history::length;
 use crate::predict::client_go::{ASSISTED_CRASH_COSTS, crash_costs};
 
@@ -68,7 +68,7 @@ words! {
         Unread = "unread",
         /// It does so already.
         Assisted = "assisted",
-        /// It elects the holder.
+        /// It cannot, because a controller elects the holder: one of Hustings, or that of Kubernetes.
         Elected = "elected",
         /// The Lease has no holder.
         Free = "free",
@@ -85,7 +85,7 @@ pub(super) fn locks(inventory: &Inventory) -> Vec<Lock> {
     locks
 }
 
-/// Whether the command looks at the holder of a Lease: it has one, and Hustings does not elect it.
+/// Whether the command looks at the holder of a Lease: it has one, and no controller elects it.
 pub(super) fn is_surveyed(lease: &ReadLease, with_candidates: &BTreeSet<LeaseName>) -> bool {
     lease.record.holder.is_some() && !is_elected(lease, with_candidates)
 }
@@ -104,7 +104,8 @@ pub(super) fn is_off_clock(lease: &ReadLease, now: WireTime) -> bool {
 
 fn is_elected(lease: &ReadLease, with_candidates: &BTreeSet<LeaseName>) -> bool {
     let is_enrolled = lease.record.enrolled && lease.record.acts.assist.is_none();
-    is_enrolled || with_candidates.contains(&name(lease))
+    let key = name(lease);
+    is_enrolled || with_candidates.contains(&key) || is_own_lease((&key.0, &key.1), &lease.record, &[])
 }
 
 fn options(lease: &ReadLease) -> Result<AssistOptions, &str> {

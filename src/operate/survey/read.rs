@@ -17,6 +17,7 @@ use super::progress::Progress;
 use super::rights;
 use crate::base::cluster::{Cluster, scoped};
 use crate::base::pages::Pages;
+use crate::operate::status::list_natives;
 
 /// The label of the Leases by which API servers know each other.
 const API_SERVER: &str = "apiserver.kubernetes.io/identity";
@@ -32,10 +33,12 @@ pub(super) type LeaseName = (String, String);
 pub(super) struct Inventory {
     /// The locks, and whether the command has observed a renewal.
     pub(super) leases: Vec<(ReadLease, bool)>,
-    /// The Leases with candidates of Hustings.
+    /// The Leases with candidates, of both APIs.
     pub(super) with_candidates: BTreeSet<LeaseName>,
-    /// Whether the caller may not list candidates.
+    /// Whether the caller may not list candidates of `hustings.io`.
     pub(super) lacks_candidates: bool,
+    /// Whether the caller may not list native candidates.
+    pub(super) lacks_natives: bool,
     /// The Pods of each namespace that was read, by name; `None` if the caller may not list them.
     pub(super) pods: BTreeMap<String, Option<BTreeMap<String, SurveyedPod>>>,
     /// The local time of the last read.
@@ -55,9 +58,15 @@ pub(super) async fn read(
     progress: &Progress,
 ) -> anyhow::Result<Inventory> {
     let leases = leases(cluster, namespace, progress).await?;
-    let (with_candidates, lacks_candidates) = candidates(cluster, namespace).await?;
-    let mut inventory =
-        Inventory { with_candidates, lacks_candidates, now: SystemClock.wall(), ..Inventory::default() };
+    let (mut candidates, lacks_candidates) = candidates(cluster, namespace).await?;
+    let natives = list_natives(&cluster.leases, namespace, &params(namespace)).await;
+    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
+    let lacks_natives = natives.is_none();
+    candidates.extend(natives.into_iter().flatten());
+    let of = |one: ReadCandidate| (one.metadata.namespace.unwrap_or_default(), one.record.lease_name);
+    let with_candidates = candidates.into_iter().map(of).collect();
+    let now = SystemClock.wall();
+    let mut inventory = Inventory { with_candidates, lacks_candidates, lacks_natives, now, ..Inventory::default() };
     let surveyed = || leases.iter().filter(|lease| is_surveyed(lease, &inventory.with_candidates));
     let suspects = surveyed().filter(|lease| is_off_clock(lease, inventory.now)).count();
     let namespaces: BTreeSet<_> = surveyed().map(pod_namespace).collect();
@@ -116,14 +125,13 @@ pub(in crate::operate) fn is_lock(lease: &ReadLease) -> bool {
     namespace != NODE_LEASES && !is_identity
 }
 
-/// The Leases with candidates, and whether the caller may not list these. Without the CRD, there are none.
-async fn candidates(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<(BTreeSet<LeaseName>, bool)> {
+/// The candidates of `hustings.io`, and whether the caller may not list these. Without the CRD, there are none.
+async fn candidates(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<(Vec<ReadCandidate>, bool)> {
     let pages = Pages::<ReadCandidate>::new(scoped(cluster.leases.clone(), namespace), params(namespace));
-    let of = |one: ReadCandidate| (one.metadata.namespace.unwrap_or_default(), one.record.lease_name);
     match pages.all().await {
-        Ok(all) => Ok((all.into_iter().map(of).collect(), false)),
-        Err(error) if is_forbidden(&error) => Ok((BTreeSet::new(), !cluster.lacks_crd().await)),
-        Err(error) if cluster.lacks_candidates(&error).await => Ok((BTreeSet::new(), false)),
+        Ok(all) => Ok((all, false)),
+        Err(error) if is_forbidden(&error) => Ok((Vec::new(), !cluster.lacks_crd().await)),
+        Err(error) if cluster.lacks_candidates(&error).await => Ok((Vec::new(), false)),
         Err(error) => Err(cluster.explain("cannot list LeaseCandidates", error)),
     }
 }

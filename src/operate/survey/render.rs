@@ -88,7 +88,7 @@ pub(super) fn summary(locks: &[Lock]) -> String {
             LockState::Ready => return None,
             LockState::Unread => "not examined",
             LockState::Assisted => "assisted already",
-            LockState::Elected => "elected by Hustings already",
+            LockState::Elected => "elected by a controller already",
             LockState::Ambiguous | LockState::Unidentified | LockState::Free | LockState::Stuck => state.as_str(),
         };
         match count(state) {

@@ -51,6 +51,12 @@ pub(super) fn missing(inventory: &Inventory, namespace: Option<&str>) -> Vec<Str
                 .to_owned(),
         );
     }
+    if inventory.lacks_natives {
+        missing.push(
+            "you may not list leasecandidates.coordination.k8s.io: a Lease that Kubernetes' controller elects may seem ready"
+                .to_owned(),
+        );
+    }
     missing
 }
 

@@ -13,7 +13,7 @@ use super::{HELMS, helm, repository, run_helm};
 const SYSTEM: &str = "hustings-system";
 
 /// Values as `--set-json` reads them.
-const VALUES: [&str; 84] = [
+const VALUES: [&str; 88] = [
     // The durations of the own Lease, at the edges of each rule.
     r#"leaderElection.leaseDuration="1s""#,
     r#"leaderElection={"leaseDuration":"1s","renewDeadline":"990ms","retryPeriod":"100ms"}"#,
@@ -77,6 +77,10 @@ const VALUES: [&str; 84] = [
     r#"assist.leases=[{"lease":"shop/web","podPrefix":"p-","podNamespace":"n"}],evidence.pods=true"#,
     r#"assist.leases=[{"lease":"shop/web","container":"A"}],evidence.pods=true"#,
     r#"assist.leases=[{"lease":"shop/web"}],evidence.pods=true,watchNamespaces=["a"]"#,
+    r#"assist.leases=[{"lease":"a/web","podNamespace":"b"}],evidence.pods=true,watchNamespaces=["a"]"#,
+    r#"assist.leases=[{"lease":"a/web","podNamespace":"b"}],evidence.pods=true,watchNamespaces=["a","b"]"#,
+    r#"assist.leases=[{"lease":"a/web"}],evidence.pods=true,extraArgs=["--watch-namespaces=b"]"#,
+    r#"assist.leases=[{"lease":"a/web"}],evidence.pods=true,extraArgs=["--watch-namespaces=b, a"]"#,
     r#"assist.leases=[{"lease":"kube-node-lease/web"}],evidence.pods=true"#,
     r#"log.level="off""#,
     r#"log.level="info,hustings=debug,kube_client::client""#,

@@ -93,7 +93,11 @@ fn values_that_exclude_or_need_each_other_are_rejected() {
         ("assist.leases[0].lease=kube-node-lease/a", "kube-node-lease/a is the heartbeat of a node"),
         (
             "assist.leases[0].lease=a/b,watchNamespaces={c}",
-            "assist.leases: add the namespace of a/b to watchNamespaces",
+            "assist.leases: a/b needs the namespace a: add it to watchNamespaces",
+        ),
+        (
+            "assist.leases[0].lease=a/b,assist.leases[0].podNamespace=c,watchNamespaces={a}",
+            "assist.leases: a/b needs the namespace c: add it to watchNamespaces",
         ),
         ("assist.leases[0].lease=a/b,assist.leases[1].lease=a/b,assist.leases[1].container=c", "a/b is there twice"),
         ("extraEnv[0].name=HUSTINGS_ASSIST,extraEnv[0].value=a/b", "set assist.leases instead of HUSTINGS_ASSIST"),

@@ -30,6 +30,7 @@ fn scene(annotations: &Value) -> ActScene {
         lease: ReadLease::from_json(lease),
         candidates: vec![of_lease("web-0", "1.32"), of_lease("web-1", "1.32"), of_lease("web-2", "1.33")],
         elsewhere: vec![candidate("db-0", "db", "1.32")],
+        own_leases: Vec::new(),
     }
 }
 
@@ -103,7 +104,7 @@ fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
         scene
     };
     let keys = || direct(&json!({ "hustings.io/key": "3" }));
-    let cases = [
+    let cases = vec![
         (plain(), LeaseAct::Resume, "are not paused", "status"),
         (scene(&json!({ "hustings.io/hold": "disagreement" })), LeaseAct::Resume, "no administrator", "status"),
         (plain(), LeaseAct::Unpin, "no pin", "status"),
@@ -146,7 +147,7 @@ fn a_pause_is_for_a_lease_of_hustings_even_without_candidates() {
             "labels": { "hustings.io/enrolled": enrolled }, "annotations": { "hustings.io/token": token } });
         let spec = json!({ "holderIdentity": "a", "leaseDurationSeconds": 15 });
         let lease = ReadLease::from_json(json!({ "metadata": metadata, "spec": spec }));
-        ActScene { lease, candidates: Vec::new(), elsewhere: Vec::new() }
+        ActScene { lease, candidates: Vec::new(), elsewhere: Vec::new(), own_leases: Vec::new() }
     };
     for (scene, is_direct, refusal) in [
         (lease("true", "none"), false, None),
