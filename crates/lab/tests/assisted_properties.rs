@@ -145,7 +145,7 @@ impl StatefulSet {
         self.homes[pod].uid = format!("uid-{}", self.count);
         self.homes[pod].last_end = None;
         self.start(pod, record_lag);
-        self.show(pod, false, false);
+        self.show(pod, false);
     }
 
     fn start(&mut self, pod: usize, record_lag: Duration) {
@@ -158,12 +158,9 @@ impl StatefulSet {
     }
 
     /// The kubelet reports the state of the Pod.
-    fn show(&mut self, pod: usize, has_ended: bool, is_over: bool) {
+    fn show(&mut self, pod: usize, is_over: bool) {
         let Home { name, uid, last_end, .. } = &self.homes[pod];
-        let mut container = ContainerRecord::ended("app", last_end.clone());
-        if !has_ended {
-            container = ContainerRecord { started_at: Some(self.homes[pod].started_at), ..container };
-        }
+        let container = ContainerRecord::ended("app", last_end.clone());
         let (name, uid, containers) = (name.as_str().into(), uid.as_str().into(), [container].into());
         let record = PodRecord { name, uid, is_over, containers, ..PodRecord::default() };
         self.world.lab.server.pods.insert(self.homes[pod].name.clone(), record);
@@ -187,18 +184,18 @@ impl StatefulSet {
         self.end(pod, false);
         if report_lag < restart {
             self.world.run(report_lag);
-            self.show(pod, true, false);
+            self.show(pod, false);
         }
         self.world.run(restart.saturating_sub(report_lag));
         self.start(pod, record_lag);
         self.world.run(report_lag.saturating_sub(restart));
-        self.show(pod, false, false);
+        self.show(pod, false);
     }
 
     fn replace(&mut self, pod: usize, Ending { restart, record_lag, report_lag }: Ending, releases: bool) {
         self.end(pod, releases);
         self.world.run(report_lag);
-        self.show(pod, true, true);
+        self.show(pod, true);
         self.world.lab.server.pods.remove(&self.homes[pod].name);
         self.world.run(restart);
         self.create(pod, record_lag);
@@ -283,7 +280,7 @@ proptest! {
             let victim = set.homes[pod].identity.clone();
             set.end(pod, false);
             set.world.run(REPORTS_WITHIN);
-            set.show(pod, true, is_replaced);
+            set.show(pod, is_replaced);
             set.world.run(lag * 2 + Duration::from_millis(100));
             let holder = set.world.lease().and_then(|lease| lease.holder.clone());
             prop_assert!(holder.as_ref() != Some(&victim), "{victim} is dead\n{}", set.world.take_log());
@@ -292,7 +289,7 @@ proptest! {
                 set.create(pod, Duration::ZERO);
             } else {
                 set.start(pod, Duration::ZERO);
-                set.show(pod, false, false);
+                set.show(pod, false);
             }
             set.world.run(Duration::from_secs(5));
         }

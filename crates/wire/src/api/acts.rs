@@ -2,6 +2,7 @@
 //!
 //! The first 1024 bytes of a text that does not parse are kept with the reason, so that the controller can report them.
 
+#[cfg(feature = "controller")]
 use hustings_core::assist::AssistOptions;
 use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Malformed, Pin, Transfer, WireTime};
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::names;
+#[cfg(feature = "controller")]
 use super::pod_label::read_leader_label;
 use super::reading::{annotation_text, cut};
 
@@ -17,10 +19,15 @@ const UNTIL: &str = " until ";
 
 /// Reads the acts that a Lease records.
 pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
-    LeaseActs {
+    let acts = LeaseActs {
         hold_until: read(metadata, names::HOLD_UNTIL, r#"use the form "2026-12-31T23:59:59Z""#, time),
         transfer: annotation_text(metadata, names::TRANSFER).map(|text| Transfer::read(&cut(text))),
         pin: read(metadata, names::PIN, r#"use the form "NAME until 2026-12-31T23:59:59Z""#, pin),
+        asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
+        ..LeaseActs::default()
+    };
+    #[cfg(feature = "controller")]
+    let acts = LeaseActs {
         // Unlike other annotations, an empty one has a meaning.
         assist: metadata
             .annotations
@@ -29,8 +36,9 @@ pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
             .map(|text| parsed(names::ASSIST, text, AssistOptions::read(text))),
         leader_label: annotation_text(metadata, names::LEADER_LABEL)
             .map(|text| Box::new(parsed(names::LEADER_LABEL, text, read_leader_label(text.trim())))),
-        asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
-    }
+        ..acts
+    };
+    acts
 }
 
 /// Reads the acts that a candidate of either API records.
