@@ -223,7 +223,7 @@ async fn every_value_makes_objects_that_the_api_server_accepts() {
     let (chart, values) = (repository("charts/hustings"), repository("tests/testdata/chart/values-everything.yaml"));
     // The Prometheus operator is not installed.
     let set = format!(
-        "watchNamespaces[0]={shop},assist.leases[0].lease={shop}/web,assist.leases[1].lease={shop}/db,leaderElection.namespace={shop},podDisruptionBudget.enabled=true,livenessProbe.enabled=true,\
+        "watchNamespaces[0]={shop},assist.leases[0].lease={shop}/web,assist.leases[1].lease={shop}/db,assist.leases[1].podNamespace={shop},leaderElection.namespace={shop},podDisruptionBudget.enabled=true,livenessProbe.enabled=true,\
          readinessProbe.enabled=true,serviceMonitor.enabled=false,prometheusRule.enabled=false"
     );
     for helm in HELMS {
