@@ -149,7 +149,10 @@ impl Assistance {
             Annotation::Malformed(malformed) => {
                 no_effect(format!("its text {:?} does not parse: {}", malformed.text, malformed.why))
             }
-            Annotation::Valid(_) if let Some(why @ Unassisted::ElectedNatively(_)) = unassisted => {
+            Annotation::Valid(_)
+                if let Some(why @ Unassisted::ElectedNatively(_)) = unassisted
+                    && record.enrolled =>
+            {
                 (AssistanceState::Unknown, format!("{why}; only a controller without --native assists it"))
             }
             Annotation::Valid(_) if let Some(why) = unassisted => no_effect(why.to_string()),

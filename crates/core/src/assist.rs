@@ -74,10 +74,11 @@ impl AssistOptions {
                 continue;
             }
             let (key, name) = part.split_once('=').unwrap_or((part, ""));
-            let (option, is_valid): (_, fn(&str) -> bool) = match key {
-                "container" => (&mut options.container, is_dns_label),
-                "pod-namespace" => (&mut options.pod_namespace, is_dns_label),
-                "pod-prefix" => (&mut options.pod_prefix, is_pod_prefix),
+            let label = "at most 63 lower-case letters, digits and \"-\"";
+            let (option, is_valid, hint): (_, fn(&str) -> bool, _) = match key {
+                "container" => (&mut options.container, is_dns_label, label),
+                "pod-namespace" => (&mut options.pod_namespace, is_dns_label, label),
+                "pod-prefix" => (&mut options.pod_prefix, is_pod_prefix, "lower-case letters, digits, \"-\" and \".\""),
                 _ => {
                     let key = excerpt(key);
                     return Err(format!("{key:?} is not an option: use container, pod-namespace or pod-prefix"));
@@ -85,9 +86,7 @@ impl AssistOptions {
             };
             if !is_valid(name) {
                 let part = excerpt(part);
-                return Err(format!(
-                    "{part:?} contains no valid name: use lower-case letters, digits, \"-\" and \".\""
-                ));
+                return Err(format!("{part:?} contains no valid name: use {hint}"));
             }
             if option.replace(name.to_owned()).is_some() {
                 return Err(format!("{key:?} occurs twice: keep one"));

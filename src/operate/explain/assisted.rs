@@ -16,6 +16,9 @@ pub(super) fn who_holds(situation: &Situation<'_>) -> String {
         format!("It knows nothing of Hustings, as electors of client-go do. A controller assists it. {release}");
     match situation.assistance() {
         Some(found) if found.state == AssistanceState::Identified => format!("{assists} Now {}.", found.reason),
+        Some(found) if found.state == AssistanceState::Unknown => {
+            format!("{assists} Whether anything could prove its death now is unknown: {}.", found.reason)
+        }
         Some(found) => format!("{assists} Now nothing could prove its death: {}.", found.reason),
         None => assists,
     }
@@ -24,8 +27,12 @@ pub(super) fn who_holds(situation: &Situation<'_>) -> String {
 /// What happens if the holder of an assisted Lease dies.
 pub(super) fn death(situation: &Situation<'_>, uses: EvidenceUse) -> Vec<String> {
     let expires = |why: &str| vec![why.to_owned(), expiry(situation)];
-    let Some(found) = situation.assistance().filter(|found| found.state == AssistanceState::Identified) else {
-        return expires("No controller could prove its death.");
+    let found = match situation.assistance() {
+        Some(found) if found.state == AssistanceState::Identified => found,
+        Some(found) if found.state == AssistanceState::Unknown => {
+            return expires("Whether a controller could prove its death is unknown. If none could:");
+        }
+        _ => return expires("No controller could prove its death."),
     };
     if situation.hold.is_some() {
         return expires(release_of_assisted(situation.hold.as_ref()));

@@ -9,7 +9,7 @@ use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, Pod
 use super::assisted;
 use super::controllers::without;
 use super::explanation::Prospect;
-use super::scene::{Controllers, HolderPod};
+use super::scene::{ControllerInstallation, Controllers, HolderPod};
 use super::situation::{HolderKind, Situation};
 use super::words::{duration, list};
 use crate::predict::forecast::{Forecast, HolderForecast};
@@ -186,20 +186,22 @@ fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<P
 pub(super) fn is_without_controller(situation: &Situation<'_>) -> bool {
     match &situation.scene.controllers {
         Controllers::Unknown(_) => false,
-        Controllers::Found(found) => found.iter().all(|controller| {
-            let elects = controller.flags.as_ref().is_none_or(|flags| flags.elects_here);
-            !elects
-                || (controller.leader.is_none() && controller.available.is_some_and(|(available, _)| available == 0))
-        }),
+        Controllers::Found(found) => !found.iter().any(elects),
     }
+}
+
+/// Whether this installation may elect here: it runs, as far as known, and its flags include the namespace.
+fn elects(ControllerInstallation { available, leader, flags, .. }: &ControllerInstallation) -> bool {
+    let runs = leader.is_some() || available.is_none_or(|(available, _)| available > 0);
+    runs && flags.as_ref().is_none_or(|flags| flags.elects_here)
 }
 
 fn evidence_use(situation: &Situation<'_>) -> EvidenceUse {
     let unknown = || EvidenceUse::If("the controllers use evidence".to_owned());
     let Controllers::Found(found) = &situation.scene.controllers else { return unknown() };
-    let flags = || found.iter().map(|controller| controller.flags.as_ref());
+    let flags = || found.iter().filter(|controller| elects(controller)).map(|controller| controller.flags.as_ref());
     let selectors = || {
-        let uses_evidence = flags().flatten().filter(|flags| flags.elects_here && flags.evidence);
+        let uses_evidence = flags().flatten().filter(|flags| flags.evidence);
         uses_evidence.map(|flags| flags.pod_selector.as_ref())
     };
     if selectors().any(|selector| selector.is_none()) {

@@ -245,6 +245,7 @@ impl Election {
         for member in self.members.values() {
             self.lease.view.observe_candidate(&member.record);
         }
+        self.observe_assist_options(before.as_ref());
         let Some(observed) = self.lease.view.present() else { return report };
         let record = observed.record();
         let is_new = before

@@ -97,6 +97,17 @@ impl Election {
         self.lease.view.record()?.acts.assist.as_ref().and_then(Annotation::valid)
     }
 
+    /// Forgets where the holders run if the options name other Pods than before.
+    pub(in crate::election) fn observe_assist_options(&mut self, before: Option<&LeaseRecord>) {
+        fn places(record: &LeaseRecord) -> Option<(&Option<String>, &Option<String>)> {
+            let options = record.acts.assist.as_ref()?.valid()?;
+            Some((&options.pod_namespace, &options.pod_prefix))
+        }
+        if before.and_then(places) != self.lease.view.record().and_then(places) {
+            self.holder_homes = HolderHomes::default();
+        }
+    }
+
     pub(super) fn observe_assisted_pod(&mut self, pod: &Arc<PodRecord>) {
         if self.assisted_pod().is_some_and(|(_, name)| *pod.name == *name) {
             self.holder_homes.observe(pod);
