@@ -7,7 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
+	stdnet "net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"hustings.io/go/internal/core"
@@ -44,6 +45,8 @@ type connections struct {
 	server string
 	clock  clock
 	build  func() (*http.Client, error)
+	// isOwn is false if the program uses the connections, too.
+	isOwn bool
 
 	mutex   sync.Mutex
 	current *pool
@@ -77,7 +80,11 @@ func connectionsOf(config *rest.Config, clock clock) (*connections, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the address %q of the API server: %w", config.Host, err)
 	}
-	return newConnections(server.String(), clock, func() (*http.Client, error) { return httpClient(config) })
+	connections, err := newConnections(server.String(), clock, func() (*http.Client, error) { return httpClient(config) })
+	if err == nil {
+		connections.isOwn = true
+	}
+	return connections, err
 }
 
 func newConnections(server string, clock clock, build func() (*http.Client, error)) (*connections, error) {
@@ -104,7 +111,7 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 		}
 		own := &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext,
+			DialContext:         (&stdnet.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig:     tls,
 			TLSHandshakeTimeout: connectTimeout,
 			IdleConnTimeout:     time.Minute,
@@ -166,7 +173,7 @@ func (c *connections) perform(e *exchange, report func(core.Event, []byte)) {
 	}()
 	response, isSent, err := c.do(e)
 	if err != nil {
-		c.replaceAfter(e, isSent)
+		c.replaceAfter(e)
 		report(failed(request.ID, isSent, err), nil)
 		return
 	}
@@ -184,7 +191,7 @@ func (c *connections) perform(e *exchange, report func(core.Event, []byte)) {
 		err = fmt.Errorf("the answer is longer than %d bytes", longestAnswer)
 	}
 	if err != nil {
-		c.replaceAfter(e, true)
+		c.replaceAfter(e)
 		report(failed(request.ID, true, err), nil)
 		return
 	}
@@ -282,9 +289,10 @@ func (c *connections) replace(e *exchange) {
 	c.replaceLocked(e)
 }
 
-// replaceAfter replaces the pool after a failure, unless the request was ended on purpose.
-func (c *connections) replaceAfter(e *exchange, isSent bool) {
-	if isSent && e.ctx.Err() == nil {
+// replaceAfter replaces the pool after a failure, unless the request was ended on purpose. A request that was not sent may
+// have failed because a file with certificates has changed, which a new pool reads.
+func (c *connections) replaceAfter(e *exchange) {
+	if e.ctx.Err() == nil {
 		c.replace(e)
 	}
 }
@@ -299,7 +307,21 @@ func (c *connections) replaceLocked(e *exchange) {
 		client = e.pool.client
 	}
 	c.current, c.replacedFor = &pool{client}, e.sentAt
-	e.pool.client.CloseIdleConnections()
+	c.closeIdle(e.pool)
+}
+
+// closeIdle closes the connections of a pool that no request uses.
+func (c *connections) closeIdle(pool *pool) {
+	if c.isOwn {
+		net.CloseIdleConnectionsFor(pool.client.Transport)
+	}
+}
+
+// close closes the connections when no request is sent any more.
+func (c *connections) close() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.closeIdle(c.current)
 }
 
 // answered ends the streams that have been silent since before the request for which the former pool was replaced.

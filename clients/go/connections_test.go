@@ -1,7 +1,10 @@
 package hustings
 
 import (
+	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -16,6 +19,31 @@ import (
 type reports chan core.Event
 
 func (r reports) report(event core.Event, _ []byte) { r <- event }
+
+// A connection may have failed because the file of the certificates has changed.
+func TestARequestThatCouldNotBeSentReplacesTheConnections(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	built := 0
+	connections, err := newConnections(server.URL, systemClock, func() (*http.Client, error) {
+		built++
+		transport := new(http.Transport)
+		if built == 1 {
+			transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("unknown authority") }
+		}
+		return clientOf(transport), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, until := make(reports, 1), systemClock.moment()+time.Minute.Microseconds()
+	for id, expected := range []string{"failed", "answer"} {
+		connections.send(t.Context(), &core.Request{ID: uint64(id), Method: "GET", Path: "/", UntilUs: until}, got.report)
+		if event := <-got; event.Event != expected {
+			t.Errorf("%+v", event)
+		}
+	}
+}
 
 // After a failover of the load balancer, each request on an existing connection gets no answer, while new connections
 // work at once. One request finds that out, and not one for each connection.

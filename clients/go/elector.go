@@ -36,7 +36,9 @@ var (
 	ErrWorkDidNotStop = errors.New("the work did not stop within its grace: the Lease expires; exit this process")
 	// ErrStopped is why an elector ended that was stopped.
 	ErrStopped = errors.New("stopped")
-	errStarted = errors.New("the elector has run already: create another one")
+	// ErrNoNamespace is why an elector cannot be created outside a pod without a namespace.
+	ErrNoNamespace = errors.New("the namespace of the Lease is not known, since this is not a pod: pass it, or set POD_NAMESPACE")
+	errStarted     = errors.New("the elector has run already: create another one")
 )
 
 // An Elector stands for one Lease. It is safe for concurrent use.
@@ -114,6 +116,9 @@ func NewForClient(server string, client *http.Client, namespace, lease string, o
 func newElector(connections *connections, namespace, lease string, options Options) (*Elector, error) {
 	options = options.withDefaults()
 	namespace = cmp.Or(namespace, podNamespace())
+	if namespace == "" {
+		return nil, fmt.Errorf("cannot stand for Lease %s: %w", lease, ErrNoNamespace)
+	}
 	e := &Elector{
 		name:        namespace + "/" + lease,
 		namespace:   namespace,
@@ -133,7 +138,8 @@ func newElector(connections *connections, namespace, lease string, options Optio
 	e.dueAt.Store(math.MaxInt64)
 	e.ended, e.end = context.WithCancel(context.Background())
 	if err := e.create(); err != nil {
-		return nil, fmt.Errorf("cannot stand for Lease %s: %w", e.name, err)
+		e.close()
+		return nil, err
 	}
 	if options.Metrics != nil {
 		e.observers = append(e.observers, options.Metrics.add(e))
@@ -148,11 +154,11 @@ func newElector(connections *connections, namespace, lease string, options Optio
 // once: the lock proves that its former process is dead.
 func (e *Elector) create() error {
 	config, err := e.options.config(e.namespace, e.lease)
-	if err != nil {
-		return err
+	if err == nil {
+		e.instance, err = newInstance()
 	}
-	if e.instance, err = newInstance(); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("cannot stand for Lease %s: %w", e.name, err)
 	}
 	if why := e.instance.Interpreted(); why != nil {
 		e.log.Info("the elector is interpreted, since it cannot be compiled: each decision takes about a millisecond", "error", why)
@@ -177,6 +183,14 @@ func (e *Elector) create() error {
 	e.handle = created.Elector
 	e.longest = time.Duration(created.LongestWriteUs) * time.Microsecond
 	return nil
+}
+
+// close frees what the elector uses. Nothing of this instance is left that another one would have to wait for.
+func (e *Elector) close() {
+	if e.instance != nil {
+		e.instance.Close()
+	}
+	e.unlock()
 }
 
 // createLocked creates an elector of the core in this place, and locks the place.

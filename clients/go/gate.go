@@ -98,7 +98,7 @@ func (e *Elector) Gate(options GateOptions) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	instance, err := newInstance()
+	classifier, err := theClassifier()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (e *Elector) Gate(options GateOptions) (*Gate, error) {
 		elector:    e,
 		options:    options,
 		room:       make(chan struct{}, options.Park),
-		classifier: &classifier{instance: instance},
+		classifier: classifier,
 		prefix:     server.EscapedPath(),
 	}, nil
 }
@@ -327,6 +327,12 @@ type classifier struct {
 	mutex    sync.Mutex
 	instance *core.Instance
 }
+
+// theClassifier returns the classifier of all gates of this process.
+var theClassifier = sync.OnceValues(func() (*classifier, error) {
+	instance, err := newInstance()
+	return &classifier{instance: instance}, err
+})
 
 // classify returns what a request does. A request that cannot be classified counts as a write.
 func (c *classifier) classify(request *http.Request, target string) core.Class {

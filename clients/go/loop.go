@@ -32,6 +32,7 @@ func (e *Elector) loop(ctx context.Context) {
 		}
 		e.die(err)
 		e.instance.Close()
+		e.connections.close()
 	}()
 	err = e.run(ctx)
 }

@@ -29,6 +29,8 @@ type Metrics struct {
 	masterStatus, held, failingOpen, validity *prometheus.Desc
 	terms, renewalFailures                    *prometheus.CounterVec
 	renewals                                  *prometheus.HistogramVec
+	// withoutMasterStatus leaves client-go's metric to another collector.
+	withoutMasterStatus bool
 
 	mutex sync.Mutex
 	// electors has those that have not ended, by namespace/name of the Lease. A Lease stays when they have.
@@ -57,6 +59,13 @@ func NewMetrics() *Metrics {
 		}, byLease),
 		electors: map[string][]*Elector{},
 	}
+}
+
+// WithoutMasterStatus leaves leader_election_master_status out, for a registry that has it already. That of
+// controller-runtime does: a manager reports the metric itself.
+func (m *Metrics) WithoutMasterStatus() *Metrics {
+	m.withoutMasterStatus = true
+	return m
 }
 
 // add adds an elector. A second elector of the same Lease continues the series of the first.
@@ -99,8 +108,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		_, name, _ := strings.Cut(lease, "/")
 		statuses[name] = statuses[name] || validity > 0
 	}
-	for name, leads := range statuses {
-		gauge(m.masterStatus, number(leads), name)
+	if !m.withoutMasterStatus {
+		for name, leads := range statuses {
+			gauge(m.masterStatus, number(leads), name)
+		}
 	}
 	m.terms.Collect(to)
 	m.renewals.Collect(to)

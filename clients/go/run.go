@@ -65,7 +65,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 			}
 		}
 		if panics != nil {
-			e.log.Error("the work panicked: giving the Lease up", "panic", panics.value)
+			e.log.Error("the work panicked: giving the Lease up", "panic", panics.value, "stack", string(panics.stack))
 			e.stop("panicked")
 			<-e.ended.Done()
 			panic(panics)

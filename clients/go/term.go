@@ -44,6 +44,9 @@ func newTerm(parent context.Context, elector *Elector, number uint32, token uint
 // Context is done when the work of the term must stop: when the term ends, or is about to be given up.
 func (t *Term) Context() context.Context { return t.stop }
 
+// Over is closed when the term has ended: the process no longer leads by it.
+func (t *Term) Over() <-chan struct{} { return t.over.Done() }
+
 // Aborted is closed when the work has not stopped within its grace. The process no longer leads, and its Lease expires.
 // Another replica may lead soon: a program that cannot stop its work should exit.
 func (t *Term) Aborted() <-chan struct{} { return t.aborted }

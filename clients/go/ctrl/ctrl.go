@@ -49,27 +49,40 @@ type Options = hustings.Options
 // so exit the process.
 var ErrLost = errors.New("leader election lost: exit this process")
 
+// lostByManager is the error of a manager whose lock was too slow. controller-runtime has no other sign of it.
+const lostByManager = "leader election lost"
+
+// errNotRun is why a manager that was started without [Election.Run] never leads.
+var errNotRun = errors.New("start the manager with Election.Run, not with its Start")
+
 // An Election is the election of one manager.
 type Election struct {
+	// elector and lock are nil outside a pod without a namespace, where only a manager without an election can run.
 	elector *hustings.Elector
 	lock    *lock
 	config  *rest.Config
+	name    string
 	// disabled means that the manager runs without an election.
 	disabled atomic.Bool
 	invalid  error
 	grace    time.Duration
 }
 
-// New returns an election for the Lease of this namespace and name. An empty namespace is that of the pod.
+// New returns an election for the Lease of this namespace and name. An empty namespace is that of the pod. Outside a pod it
+// is an error only if the manager asks for an election: [Election.Run] then returns it.
 func New(config *rest.Config, namespace, name string, options Options) (*Election, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(logr.ToSlogHandler(ctrl.Log.WithName("hustings")))
 	}
 	elector, err := hustings.New(config, namespace, name, options)
+	if errors.Is(err, hustings.ErrNoNamespace) {
+		return &Election{config: config, name: name, invalid: err}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Election{elector: elector, lock: newLock(elector), config: config, grace: elector.Timing().StopGrace}, nil
+	grace := elector.Timing().StopGrace
+	return &Election{elector: elector, lock: newLock(elector), config: config, name: name, grace: grace}, nil
 }
 
 // NewOrDie is like [New], but panics if the settings are not valid.
@@ -81,7 +94,7 @@ func NewOrDie(config *rest.Config, namespace, name string, options Options) *Ele
 	return election
 }
 
-// Elector returns the elector, such as to ask whether this process leads.
+// Elector returns the elector, such as to ask whether this process leads. It is nil outside a pod without a namespace.
 func (e *Election) Elector() *hustings.Elector { return e.elector }
 
 // GatedConfig returns the configuration for the manager. Writes fail while this process does not lead, except for events.
@@ -92,6 +105,9 @@ func (e *Election) GatedConfig() *rest.Config {
 // GatedConfigWith is like [Election.GatedConfig], with settings of the gate. Such settings let writes wait until this
 // process leads. It panics if they are not valid.
 func (e *Election) GatedConfigWith(options hustings.GateOptions) *rest.Config {
+	if e.elector == nil {
+		return rest.CopyConfig(e.config)
+	}
 	gate, err := e.elector.Gate(options)
 	if err != nil {
 		panic(err)
@@ -121,16 +137,22 @@ func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.open }
 // Manager returns the options of the manager with this election. It ignores the Lease and the durations that the options
 // name. Without LeaderElection there is no election: the manager runs its controllers at once, and all writes pass.
 //
-// GracefulShutdownTimeout must not be 0, since the Lease must not be given up while controllers run. By default it is
-// [hustings.Timing.StopGrace].
+// GracefulShutdownTimeout must be above 0 and at most [hustings.Timing.StopGrace], its default: the Lease must not be given
+// up while controllers run, and it expires when they run for longer than that.
 func (e *Election) Manager(options ctrl.Options) ctrl.Options {
 	e.disabled.Store(!options.LeaderElection)
+	if !options.LeaderElection || e.elector == nil {
+		return options
+	}
 	switch timeout := options.GracefulShutdownTimeout; {
 	case timeout == nil:
 		options.GracefulShutdownTimeout = &e.grace
-	case *timeout == 0:
-		e.invalid = errors.New("GracefulShutdownTimeout must not be 0: the manager would return while its controllers run")
+	case *timeout <= 0 || *timeout > e.grace:
+		e.invalid = fmt.Errorf("GracefulShutdownTimeout is %s: it must be above 0 and at most the StopGrace of %s, so raise "+
+			"Timing.StopGrace for controllers that stop slowly", *timeout, e.grace)
 	}
+	// The name in the metrics of controller-runtime.
+	options.LeaderElectionID = e.name
 	options.LeaderElectionResourceLockInterface = e.lock
 	options.LeaderElectionReleaseOnCancel = false
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leaseDuration), new(renewDeadline), new(retryPeriod)
@@ -140,17 +162,19 @@ func (e *Election) Manager(options ctrl.Options) ctrl.Options {
 // Run runs the manager, whose options must come from [Election.Manager], until the context is done, the manager ends, or
 // this process no longer leads. It gives the Lease up if all controllers have stopped. After an error, exit the process.
 func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
-	if e.invalid != nil {
-		return fmt.Errorf("cannot run the manager under Lease %s: %w", e.elector.Lease(), e.invalid)
-	}
 	if e.disabled.Load() {
 		return mgr.Start(ctx)
 	}
+	if e.invalid != nil {
+		return fmt.Errorf("cannot run the manager under Lease %s: %w", e.name, e.invalid)
+	}
+	e.lock.isRun.Store(true)
 	managing, stopManager := context.WithCancel(ctx)
 	defer stopManager()
-	electing, stopElector := context.WithCancel(context.WithoutCancel(ctx))
+	// A replica that stops must not begin to lead.
+	electing, stopElector := context.WithCancel(ctx)
 	defer stopElector()
-	managed := make(chan struct{})
+	managed, lost := make(chan struct{}), make(chan struct{})
 	elected := make(chan error, 1)
 	lead := func(ctx context.Context, term *hustings.Term) {
 		select {
@@ -166,7 +190,11 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 			if e.elector.Term() == term {
 				stopManager()
 			}
-			<-managed
+			select {
+			case <-managed:
+			case <-term.Over():
+				close(lost)
+			}
 		case <-managed:
 		}
 	}
@@ -179,22 +207,29 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 			elected <- nil
 		}
 	}()
-	err := mgr.Start(managing)
-	isLost := e.lock.isLost()
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(managing) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-lost:
+		// The manager may wait for its controllers.
+	}
+	isLost := e.lock.isLost() || err != nil && err.Error() == lostByManager
 	if isLost || errors.Is(err, context.DeadlineExceeded) {
 		// Controllers may still be running.
 		e.elector.Abandon()
 	}
 	close(managed)
 	stopElector()
-	ended := <-elected
+	result := <-elected
 	switch {
 	case isLost:
-		return errors.Join(ErrLost, ended)
+		return errors.Join(ErrLost, result)
 	case err != nil:
 		return err
 	}
-	return ended
+	return result
 }
 
 // A lock is the lock of a manager: client-go's elector holds it as long as this process leads.
@@ -206,6 +241,7 @@ type lock struct {
 	// terms has the term in which the controllers run. There is one: neither controllers nor managers start twice.
 	terms chan *hustings.Term
 	term  atomic.Pointer[hustings.Term]
+	isRun atomic.Bool
 }
 
 func newLock(elector *hustings.Elector) *lock {
@@ -217,6 +253,9 @@ func newLock(elector *hustings.Elector) *lock {
 
 // Get waits until this process leads.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if !l.isRun.Load() {
+		return nil, nil, errNotRun
+	}
 	l.makeReady()
 	if l.term.Load() == nil {
 		select {

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"hustings.io/go"
@@ -30,7 +33,7 @@ type replica struct {
 	ended    chan error
 }
 
-func start(t *testing.T, server *testkit.Server, identity string, options ctrl.Options) *replica {
+func start(t *testing.T, server *testkit.Server, identity string, options ctrl.Options, more ...manager.Runnable) *replica {
 	t.Helper()
 	timing := hustings.Timing{
 		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond, StopGrace: time.Minute,
@@ -52,6 +55,11 @@ func start(t *testing.T, server *testkit.Server, identity string, options ctrl.O
 		return nil
 	})); err != nil {
 		t.Fatal(err)
+	}
+	for _, runnable := range more {
+		if err := mgr.Add(runnable); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(t.Context())
@@ -162,10 +170,111 @@ func TestWithoutAnElectionTheManagerStartsAndWritesAtOnce(t *testing.T) {
 	}
 }
 
-func TestAManagerThatWouldNotWaitForItsControllersIsRefused(t *testing.T) {
+func TestAManagerThatWouldNotWaitForItsControllersOrForTooLongIsRefused(t *testing.T) {
 	server := testkit.NewServer(t)
-	r := start(t, server, "a", ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: new(time.Duration(0))})
-	if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "n/l: GracefulShutdownTimeout must not be 0") {
+	for _, timeout := range []time.Duration{-1, 0, time.Hour} {
+		r := start(t, server, "a", ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: &timeout})
+		if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "raise Timing.StopGrace") {
+			t.Errorf("%s: %v", timeout, err)
+		}
+	}
+}
+
+// A manager that stops has fixed its shutdown before, so it would wait for its controllers.
+func TestALossWhileControllersStopEndsRunAtOnce(t *testing.T) {
+	server := testkit.NewServer(t)
+	r := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	<-r.started
+	r.stop()
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
+		testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
+		return true
+	})
+	// The controller never ends.
+	if err := <-r.ended; !errors.Is(err, ErrLost) {
 		t.Errorf("error: %v", err)
 	}
 }
+
+func TestAStandbyThatStopsDoesNotTakeTheLease(t *testing.T) {
+	server := testkit.NewServer(t)
+	leader := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	<-leader.started
+	slow := make(chan struct{})
+	standby := start(t, server, "b", ctrl.Options{LeaderElection: true}, everywhere(func(ctx context.Context) error {
+		<-ctx.Done()
+		<-slow
+		return nil
+	}))
+	elector := standby.election.Elector()
+	testkit.Eventually(t, "the standby knows the holder", func() bool { return elector.Holder() == "a" })
+	standby.stop()
+	testkit.Eventually(t, "the standby has stopped its elector", func() bool { return elector.Err() != nil })
+	close(leader.mayEnd)
+	leader.stop()
+	if err := <-leader.ended; err != nil || server.Holder("l") != "" {
+		t.Errorf("error %v, holder %q", err, server.Holder("l"))
+	}
+	close(slow)
+	if err := <-standby.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// As with `make run`.
+func TestOutsideAPodANamespaceIsNeededForAnElectionOnly(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "")
+	server := testkit.NewServer(t)
+	election := NewOrDie(server.Config(), "", "l", Options{})
+	off := metricsserver.Options{BindAddress: "0"}
+	mgr, err := ctrl.NewManager(election.GatedConfig(), election.Manager(ctrl.Options{Metrics: off}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := election.Run(ctx, mgr); err != nil {
+		t.Error(err)
+	}
+	election.Manager(ctrl.Options{LeaderElection: true})
+	if err := election.Run(ctx, mgr); !errors.Is(err, hustings.ErrNoNamespace) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+func TestTheMetricsOfControllerRuntimeNameTheLeaseAndGoWithThoseOfHustings(t *testing.T) {
+	ours := hustings.NewMetrics().WithoutMasterStatus()
+	metrics.Registry.MustRegister(ours)
+	defer metrics.Registry.Unregister(ours)
+	server := testkit.NewServer(t)
+	r := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	<-r.started
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := slices.ContainsFunc(families, func(family *dto.MetricFamily) bool {
+		return family.GetName() == "leader_election_master_status" && slices.ContainsFunc(family.GetMetric(), func(m *dto.Metric) bool {
+			return m.GetLabel()[0].GetValue() == "l" && m.GetGauge().GetValue() == 1
+		})
+	})
+	if !named {
+		t.Errorf("%v", families)
+	}
+	close(r.mayEnd)
+	r.stop()
+	<-r.ended
+}
+
+func TestAManagerThatIsStartedWithoutTheElectionSaysSo(t *testing.T) {
+	election := NewOrDie(testkit.NewServer(t).Config(), "n", "l", Options{Identity: "a"})
+	if _, _, err := election.lock.Get(t.Context()); !errors.Is(err, errNotRun) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// everywhere is work that runs in standbys, too.
+type everywhere func(context.Context) error
+
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+func (everywhere) NeedLeaderElection() bool          { return false }

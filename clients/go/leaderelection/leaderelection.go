@@ -12,15 +12,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	clientgo "k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"hustings.io/go"
 )
@@ -55,7 +59,10 @@ type LeaderElectionConfig struct {
 // A LeaderElector stands for one Lease.
 type LeaderElector struct {
 	config  LeaderElectionConfig
-	elector *hustings.Elector
+	options hustings.Options
+	// elector is that of the present or next Run.
+	elector atomic.Pointer[hustings.Elector]
+	hasRun  atomic.Bool
 }
 
 // NewLeaderElector returns an elector, or an error with all problems of the configuration.
@@ -84,11 +91,23 @@ func NewLeaderElector(lec LeaderElectionConfig) (*LeaderElector, error) {
 	options.Timing.LeaseDuration = lec.LeaseDuration.Truncate(time.Second)
 	options.Timing.RenewDeadline, options.Timing.RetryPeriod = lec.RenewDeadline, lec.RetryPeriod
 	options.OnNewLeader = lec.Callbacks.OnNewLeader
-	elector, err := newElector(lec.RESTConfig, lock, options)
-	if err != nil {
+	if options.Logger == nil {
+		options.Logger = slog.New(logr.ToSlogHandler(klog.Background()))
+	}
+	le := &LeaderElector{config: lec, options: options}
+	if err := le.renew(); err != nil {
 		return nil, err
 	}
-	return &LeaderElector{lec, elector}, nil
+	return le, nil
+}
+
+// renew creates the elector of the next Run.
+func (le *LeaderElector) renew() error {
+	elector, err := newElector(le.config.RESTConfig, le.config.Lock.(*resourcelock.LeaseLock), le.options)
+	if err == nil {
+		le.elector.Store(elector)
+	}
+	return err
 }
 
 func newElector(config *rest.Config, lock *resourcelock.LeaseLock, options hustings.Options) (*hustings.Elector, error) {
@@ -118,13 +137,24 @@ func RunOrDie(ctx context.Context, lec LeaderElectionConfig) {
 }
 
 // Run stands for election until the context is done or this process no longer leads. OnStoppedLeading is called at the
-// end in any case. A LeaderElector runs once.
+// end, unless OnStartedLeading panics: the panic then ends the process.
 func (le *LeaderElector) Run(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
-	defer le.config.Callbacks.OnStoppedLeading()
+	le.run(ctx)
+	le.config.Callbacks.OnStoppedLeading()
+}
+
+func (le *LeaderElector) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	err := le.elector.Run(ctx, func(ctx context.Context, term *hustings.Term) {
+	if le.hasRun.Swap(true) {
+		if err := le.renew(); err != nil {
+			runtime.HandleErrorWithContext(ctx, err, "Cannot stand for election again")
+			return
+		}
+	}
+	elector := le.elector.Load()
+	err := elector.Run(ctx, func(ctx context.Context, term *hustings.Term) {
 		le.recordEvent("became leader")
 		if le.config.ReleaseOnCancel {
 			// Whether the Lease is lost must be clear before it is released.
@@ -135,21 +165,29 @@ func (le *LeaderElector) Run(ctx context.Context) {
 			context.AfterFunc(ctx, func() {
 				defer decided()
 				le.recordEvent("stopped leading")
-				if le.elector.Term() == term {
+				if elector.Term() == term {
 					stop()
 				} else {
 					// The Lease is lost: OnStoppedLeading must not wait for the work.
-					le.elector.Abandon()
+					elector.Abandon()
 				}
 			})
 			le.config.Callbacks.OnStartedLeading(ctx)
 			return
 		}
-		go le.config.Callbacks.OnStartedLeading(ctx)
+		// As long as the work goes on, no other elector of this process may count as its successor.
+		ended, ok := term.Hold()
+		if !ok {
+			return
+		}
+		go func() {
+			defer ended()
+			le.config.Callbacks.OnStartedLeading(ctx)
+		}()
 		<-ctx.Done()
 		le.recordEvent("stopped leading")
 		// The work may go on.
-		le.elector.Abandon()
+		elector.Abandon()
 	})
 	if err != nil && !errors.Is(err, hustings.ErrAbandoned) {
 		runtime.HandleErrorWithContext(ctx, err, "Leader election has ended")
@@ -167,22 +205,22 @@ func (le *LeaderElector) recordEvent(what string) {
 }
 
 // IsLeader returns whether this process leads now. It is true only as long as no other process can lead.
-func (le *LeaderElector) IsLeader() bool { return le.elector.IsLeader() }
+func (le *LeaderElector) IsLeader() bool { return le.elector.Load().IsLeader() }
 
 // GetLeader returns the identity of the holder, or nothing if none is known.
-func (le *LeaderElector) GetLeader() string { return le.elector.Holder() }
+func (le *LeaderElector) GetLeader() string { return le.elector.Load().Holder() }
 
 // Elector returns the elector of Hustings, such as for its token.
-func (le *LeaderElector) Elector() *hustings.Elector { return le.elector }
+func (le *LeaderElector) Elector() *hustings.Elector { return le.elector.Load() }
 
 // Check returns an error if the elector is dead, or has been stuck for longer than the tolerance.
 func (le *LeaderElector) Check(maxTolerableExpiredLease time.Duration) error {
-	return le.elector.Check(maxTolerableExpiredLease)
+	return le.elector.Load().Check(maxTolerableExpiredLease)
 }
 
 // HealthzAdaptor is a health check that fails if the elector is dead or stuck.
 type HealthzAdaptor struct {
-	elector *LeaderElector
+	elector atomic.Pointer[LeaderElector]
 	timeout time.Duration
 }
 
@@ -196,11 +234,11 @@ func (l *HealthzAdaptor) Name() string { return "leaderElection" }
 
 // Check returns why the elector is not healthy, or nil.
 func (l *HealthzAdaptor) Check(*http.Request) error {
-	if l.elector == nil {
-		return nil
+	if elector := l.elector.Load(); elector != nil {
+		return elector.Check(l.timeout)
 	}
-	return l.elector.Check(l.timeout)
+	return nil
 }
 
 // SetLeaderElection sets the elector that the check is for.
-func (l *HealthzAdaptor) SetLeaderElection(le *LeaderElector) { l.elector = le }
+func (l *HealthzAdaptor) SetLeaderElection(le *LeaderElector) { l.elector.Store(le) }

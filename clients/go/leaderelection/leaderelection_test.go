@@ -86,6 +86,46 @@ func TestWithoutReleaseOnCancelRunReturnsAtOnceAndTheLeaseExpires(t *testing.T) 
 	testkit.Eventually(t, "b leads", func() bool { return next.IsLeader() && next.GetLeader() == "b" })
 }
 
+func TestAnElectorRunsAgainAsWithClientGo(t *testing.T) {
+	server := testkit.NewServer(t)
+	config := configOf(server, "a")
+	config.ReleaseOnCancel = true
+	terms := 0
+	var stop context.CancelFunc
+	config.Callbacks.OnStartedLeading = func(ctx context.Context) { terms++; stop(); <-ctx.Done() }
+	le, err := NewLeaderElector(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop = cancel
+		le.Run(ctx)
+		cancel()
+	}
+	if terms != 2 {
+		t.Errorf("%d terms", terms)
+	}
+}
+
+// OnStoppedLeading often ends the process with the code 0, which would hide the panic.
+func TestAPanicOfTheWorkIsNotHiddenByOnStoppedLeading(t *testing.T) {
+	config := configOf(testkit.NewServer(t), "a")
+	config.ReleaseOnCancel = true
+	config.Callbacks.OnStartedLeading = func(context.Context) { panic("broken") }
+	config.Callbacks.OnStoppedLeading = func() { t.Error("OnStoppedLeading was called") }
+	le, err := NewLeaderElector(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if value := recover(); value == nil {
+			t.Error("the panic does not continue")
+		}
+	}()
+	le.Run(t.Context())
+}
+
 func TestALossEndsRunAtOnceWhateverTheWorkDoes(t *testing.T) {
 	for _, release := range []bool{true, false} {
 		server := testkit.NewServer(t)

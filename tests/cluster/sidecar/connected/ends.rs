@@ -149,6 +149,9 @@ async fn a_candidate_exists_while_its_client_is_connected() {
     let stopping = of_newer.named("stopping").await;
     assert!(stopping.data["validForSeconds"].as_f64() > Some(0.0), "it renews until its client closes");
     assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "newer");
+    // Otherwise the connection could be closed before the work of the term has observed why.
+    let waits = async || newer.log().contains("waiting until the client closes the connection").then_some(());
+    until("it waits for its client", || newer.log(), waits).await;
     drop(of_newer);
     of_older.named("leading").await;
     released(&newer, "stopping").await;
