@@ -223,11 +223,10 @@ mod tests {
         for (text, expected) in [
             ("on", "\"on\" is not an option: use container, pod-namespace or pod-prefix"),
             ("Container=a", "\"Container\" is not an option: use container, pod-namespace or pod-prefix"),
-            ("container", "\"container\" contains no valid name: use lower-case letters, digits, \"-\" and \".\""),
-            ("container=A", "\"container=A\" contains no valid name: use lower-case letters, digits, \"-\" and \".\""),
+            ("container", "\"container\" contains no valid name: use at most 63 lower-case letters, digits and \"-\""),
             (
-                "container=-a",
-                "\"container=-a\" contains no valid name: use lower-case letters, digits, \"-\" and \".\"",
+                "pod-prefix=A",
+                "\"pod-prefix=A\" contains no valid name: use lower-case letters, digits, \"-\" and \".\"",
             ),
             ("container=a,container=a", "\"container\" occurs twice: keep one"),
         ] {
