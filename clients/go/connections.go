@@ -7,7 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	stdnet "net"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/net"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"hustings.io/go/internal/core"
@@ -111,7 +111,7 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 		}
 		own := &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&stdnet.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext,
+			DialContext:         (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig:     tls,
 			TLSHandshakeTimeout: connectTimeout,
 			IdleConnTimeout:     time.Minute,
@@ -313,7 +313,7 @@ func (c *connections) replaceLocked(e *exchange) {
 // closeIdle closes the connections of a pool that no request uses.
 func (c *connections) closeIdle(pool *pool) {
 	if c.isOwn {
-		net.CloseIdleConnectionsFor(pool.client.Transport)
+		utilnet.CloseIdleConnectionsFor(pool.client.Transport)
 	}
 }
 
