@@ -186,9 +186,9 @@ impl Controller {
         line.map(|value| value.parse().unwrap()).ok_or(text)
     }
 
-    /// The first line of the log with this message, or a part of it.
-    pub(crate) fn logged(&self, message: &str) -> Option<Value> {
-        log_line(self.process.log(), message)
+    /// Waits for the first line of the log with this message, or a part of it.
+    pub(crate) async fn logged(&self, message: &str) -> Value {
+        eventually(message, async || log_line(self.process.log(), message).ok_or("no such line in the log")).await
     }
 
     /// How many requests of each kind have succeeded.

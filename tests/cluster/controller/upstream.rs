@@ -136,7 +136,7 @@ async fn i8(world: &World) {
     let elected_by_first = start("i8-first").await;
     withhold(&world, "first", Some("leases")).await;
     second.leads().await;
-    assert!(first.logged("grant the verb patch on leases.coordination.k8s.io").is_some());
+    first.logged("grant the verb patch on leases.coordination.k8s.io").await;
     let _elected_by_second = start("i8-second").await;
     assert!(second.process.stop().await.unwrap().success());
     withhold(&world, "first", None).await;
