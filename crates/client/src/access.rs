@@ -24,6 +24,7 @@ use std::time::Duration;
 use kube::{Client, Config};
 
 pub use credentials::tls_error;
+pub use plugin::credential_programs;
 pub use tls::certificates;
 
 pub(crate) use credentials::{Authorized, ReplaceConnections};

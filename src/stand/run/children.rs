@@ -2,12 +2,11 @@
 //!
 //! The wrapper is process 1 or a subreaper, so orphans become its children. It reaps them, and kills them at the end of
 //! a term. Only the code that started a child reaps it. This module never waits for "any child": that would take the
-//! exit status of a credential plugin away from the Kubernetes client.
+//! exit status of a credential program away from the Kubernetes client, which could then not connect.
 //!
 //! A process id is used only while it cannot belong to another process. The wrapper reaps the command last, and until
 //! then the kernel reuses neither its process id nor the id of its group.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::process::{Child, Command};
@@ -15,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use hustings_client::access::credential_programs;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, kill_process_group, set_child_subreaper,
     waitid,
@@ -26,9 +26,6 @@ use crate::base::hint::Hinted;
 
 /// The longest pause between two attempts to kill processes that do not end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How long the Kubernetes client may take to reap a credential plugin that has ended.
-const PLUGIN_REAPED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often the log reports that processes do not end, or that they cannot be listed.
 const LOG_PERIOD: Duration = Duration::from_secs(10);
@@ -42,8 +39,6 @@ struct SharedChildren {
     /// Whether the command shares the wrapper's terminal and process group. Ctrl-C, Ctrl-Z and `fg` then work as they
     /// do without a wrapper.
     terminal: bool,
-    /// The wrapper's own process group; `None` if the group is outside the wrapper's process namespace.
-    group: Option<Pid>,
     started: Mutex<Started>,
 }
 
@@ -51,9 +46,6 @@ struct SharedChildren {
 struct Started {
     guardian: Option<Pid>,
     command: Option<Pid>,
-    /// Ended processes in the wrapper's own group, and when the wrapper first observed each. They are plugins or, on a
-    /// terminal, orphans.
-    unclaimed: HashMap<Pid, Instant>,
 }
 
 /// The processes that a signal to the command reaches.
@@ -129,17 +121,18 @@ impl Children {
     /// Fails if `/proc` does not show this process's own process namespace.
     pub(super) fn new(terminal: bool) -> anyhow::Result<Self> {
         set_child_subreaper(Some(getpid())).context("cannot become a subreaper")?;
-        let own = processes::own().context(Hinted::new(
+        processes::check_namespace().context(Hinted::new(
             "cannot find the processes of the command in /proc",
             "mount /proc for the process namespace of this process, as `unshare --mount-proc` does",
         ))?;
-        let children = Self(Arc::new(SharedChildren { terminal, group: own.group, started: Mutex::default() }));
+        let children = Self(Arc::new(SharedChildren { terminal, started: Mutex::default() }));
         let mut ended = signal(SignalKind::child()).context("signals cannot be received")?;
         let reaper = children.clone();
         tokio::spawn(async move {
             while ended.recv().await.is_some() {
-                while !reaper.reap_orphans() {
-                    tokio::time::sleep(PLUGIN_REAPED_WITHIN).await;
+                while let Err(error) = reaper.reap_orphans() {
+                    tracing::debug!(%error, "cannot list the processes that have ended");
+                    tokio::time::sleep(LONGEST_PAUSE).await;
                 }
             }
         });
@@ -209,8 +202,7 @@ impl Children {
         let mut pause = Duration::from_millis(1);
         loop {
             self.kill();
-            self.reap_orphans();
-            let left = self.descendants();
+            let left = self.reap_orphans().and_then(|()| self.descendants());
             if left.as_ref().is_ok_and(Vec::is_empty) {
                 return;
             }
@@ -243,62 +235,43 @@ impl Children {
         }
     }
 
-    /// The remaining descendants of the wrapper, except the command itself, the guardian, and credential plugins with
+    /// The remaining descendants of the wrapper, except the command itself, the guardian, and credential programs with
     /// their descendants.
     fn descendants(&self) -> io::Result<Vec<ChildProcess>> {
         let mut all = processes::all()?;
-        // Hold the lock, so that no child is reaped in the meantime.
-        let started = self.started();
+        // Hold the locks, so that no child is reaped in the meantime, and no credential program is mistaken for another.
+        let (started, programs) = (self.started(), credential_programs());
         processes::add_children(&mut all)?;
         let mut found = processes::descendants(&all, getpid());
         if let Some(guardian) = started.guardian {
             found.retain(|process| process.pid != guardian);
         }
-        let plugins: Vec<Pid> =
-            found.iter().filter(|process| self.is_plugin(process)).map(|process| process.pid).collect();
-        let of_plugins: Vec<ChildProcess> = plugins.iter().flat_map(|pid| processes::descendants(&all, *pid)).collect();
+        let of_programs: Vec<ChildProcess> = found
+            .iter()
+            .filter(|process| process.is_among(&programs))
+            .flat_map(|program| processes::descendants(&all, program.pid))
+            .collect();
         found.retain(|process| {
-            Some(process.pid) != started.command && !plugins.contains(&process.pid) && !of_plugins.contains(process)
+            Some(process.pid) != started.command && !process.is_among(&programs) && !of_programs.contains(process)
         });
         Ok(found)
     }
 
-    /// Reaps the orphans that have ended. Returns false if some may be left: the processes could not be listed, or one
-    /// may be a plugin that its client reaps.
-    fn reap_orphans(&self) -> bool {
-        let Ok(mut all) = processes::all() else { return false };
-        // Hold the lock, so that a child that is being started is not mistaken for an orphan.
-        let mut started = self.started();
-        if processes::add_children(&mut all).is_err() {
-            return false;
-        }
+    /// Reaps the orphans that have ended.
+    fn reap_orphans(&self) -> io::Result<()> {
+        let mut all = processes::all()?;
+        // Hold the locks, so that a child that is being started is not mistaken for an orphan.
+        let (started, programs) = (self.started(), credential_programs());
+        processes::add_children(&mut all)?;
         let known = [started.command, started.guardian];
-        let ended = all.iter().filter(|process| {
-            process.has_ended && process.parent == Some(getpid()) && !known.contains(&Some(process.pid))
+        let orphans = all.iter().filter(|process| {
+            let is_orphan = !known.contains(&Some(process.pid)) && !process.is_among(&programs);
+            process.has_ended && process.parent == Some(getpid()) && is_orphan
         });
-        let (unclaimed, orphans): (Vec<&ChildProcess>, Vec<&ChildProcess>) =
-            ended.partition(|process| process.group == self.0.group);
         for orphan in orphans {
             reap(orphan.pid);
         }
-        let previous = std::mem::take(&mut started.unclaimed);
-        for ChildProcess { pid, .. } in unclaimed {
-            let first_observed = previous.get(pid).copied().unwrap_or_else(Instant::now);
-            if first_observed.elapsed() < PLUGIN_REAPED_WITHIN {
-                started.unclaimed.insert(*pid, first_observed);
-            } else {
-                reap(*pid);
-            }
-        }
-        started.unclaimed.is_empty()
-    }
-
-    /// Whether a process may be a credential plugin of the Kubernetes client.
-    ///
-    /// A plugin is a child in the wrapper's process group. Without a terminal, no descendant of the command is in that
-    /// group. On a terminal the command shares the group, so only an ended process counts as a plugin.
-    fn is_plugin(&self, process: &ChildProcess) -> bool {
-        process.parent == Some(getpid()) && process.group == self.0.group && (!self.0.terminal || process.has_ended)
+        Ok(())
     }
 
     fn target(&self, command: Pid) -> SignalTarget {
@@ -330,24 +303,6 @@ mod tests {
     }
 
     #[test]
-    fn a_child_in_the_wrappers_group_is_a_plugin_and_on_a_terminal_only_once_it_has_ended() {
-        let (me, group, other) = (getpid(), Some(pid(7)), Some(pid(8)));
-        for (parent, process_group, has_ended, plain, on_a_terminal) in [
-            (Some(me), group, false, true, false),
-            (Some(me), group, true, true, true),
-            (Some(me), other, true, false, false),
-            (Some(pid(9)), group, true, false, false),
-            (None, group, true, false, false),
-        ] {
-            let process = ChildProcess { pid: pid(10), parent, group: process_group, has_ended };
-            for (terminal, expected) in [(false, plain), (true, on_a_terminal)] {
-                let children = Children(Arc::new(SharedChildren { terminal, group, started: Mutex::default() }));
-                assert_eq!(children.is_plugin(&process), expected, "{process:?} {terminal}");
-            }
-        }
-    }
-
-    #[test]
     fn a_signal_reaches_the_group_of_the_command_or_on_a_terminal_the_command_alone() {
         let process = |number: i32, group: i32| ChildProcess {
             pid: pid(number),
@@ -356,7 +311,7 @@ mod tests {
             has_ended: false,
         };
         for (terminal, expected) in [(false, [true, true, false]), (true, [true, false, false])] {
-            let children = Children(Arc::new(SharedChildren { terminal, group: None, started: Mutex::default() }));
+            let children = Children(Arc::new(SharedChildren { terminal, started: Mutex::default() }));
             let target = children.target(pid(10));
             let included = [process(10, 10), process(11, 10), process(12, 7)].map(|process| target.includes(&process));
             assert_eq!(included, expected, "{target:?}");

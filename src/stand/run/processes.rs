@@ -27,6 +27,11 @@ pub(super) struct ChildProcess {
 }
 
 impl ChildProcess {
+    /// Whether its id is one of these.
+    pub(super) fn is_among(&self, ids: &[u32]) -> bool {
+        ids.contains(&self.pid.as_raw_nonzero().get().unsigned_abs())
+    }
+
     /// Whether the environment has a variable that starts with `beginning`. A process may clear or overwrite its
     /// environment.
     pub(super) fn has_variable(&self, beginning: &[u8]) -> io::Result<bool> {
@@ -74,7 +79,7 @@ pub(super) fn add_children(all: &mut Vec<ChildProcess>) -> io::Result<()> {
                     group: getpgid(Some(pid)).ok(),
                     has_ended: ended.is_some(),
                 }),
-                // It was a credential plugin, and the Kubernetes client has reaped it.
+                // It was a credential program, and the Kubernetes client has reaped it.
                 Err(Errno::CHILD) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -83,19 +88,11 @@ pub(super) fn add_children(all: &mut Vec<ChildProcess>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns this process.
-///
-/// # Errors
-/// Fails if `/proc` shows another process namespace, in which process ids differ.
-pub(super) fn own() -> io::Result<ChildProcess> {
+/// Checks that `/proc` shows this process's own process namespace: process ids differ in another.
+pub(super) fn check_namespace() -> io::Result<()> {
     let number = fs::read_link("/proc/self")?;
-    let pid = getpid();
-    let own = if number == Path::new(&pid.as_raw_nonzero().to_string()) {
-        all()?.into_iter().find(|process| process.pid == pid)
-    } else {
-        None
-    };
-    own.ok_or_else(|| io::Error::other("/proc shows the processes of another namespace"))
+    let is_own = number == Path::new(&getpid().as_raw_nonzero().to_string());
+    if is_own { Ok(()) } else { Err(io::Error::other("/proc shows the processes of another namespace")) }
 }
 
 fn all_in(folder: &Path) -> io::Result<Vec<ChildProcess>> {

@@ -109,10 +109,11 @@ async fn a_stop_ends_a_start_that_hangs_in_the_program() {
 }
 
 #[test]
-fn a_program_never_reads_the_input_of_a_wrapped_command() {
+fn a_program_of_a_wrapper_keeps_its_exit_status_and_never_reads_the_input_of_the_command() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = runtime.block_on(Stage::new("input"));
-    let kubeconfig = with_program(&stage, "cat > read\nanswer");
+    // While its child has the output, the client waits and does not reap the program that has ended.
+    let kubeconfig = with_program(&stage, "cat > read\nanswer\nsleep 2 &");
     let mut command: Command = hustings();
     command.args(["run", "--lease=work", "--identity=a", "--direct", "--namespace", &stage.namespace]);
     command.args(["--", "cat"]).env("KUBECONFIG", &kubeconfig).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -21,6 +21,8 @@ use tokio::time::Instant;
 
 use super::AccessError;
 
+pub use program::credential_programs;
+
 /// How long before its end a credential is refreshed, at most. It is never more than a third of its validity.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
 

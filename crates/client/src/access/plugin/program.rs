@@ -3,7 +3,9 @@
 //! The rule that must hold: the program's arguments, environment and output stay between it and this process.
 
 use std::io::ErrorKind;
+use std::ops::Deref;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,6 +27,20 @@ const LIMIT_INTERACTIVE: Duration = Duration::from_mins(10);
 
 /// The most bytes of an answer.
 const MAX_ANSWER: u64 = 1 << 20;
+
+/// The process ids of the programs that run.
+static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// Returns the process ids of the credential programs that this process runs, and delays the start of others as long as
+/// the answer lives. Whoever reaps all ended children of this process must leave these to this library, which would
+/// otherwise get no exit status.
+pub fn credential_programs() -> impl Deref<Target = Vec<u32>> {
+    running()
+}
+
+fn running() -> MutexGuard<'static, Vec<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs the program, and returns its credential.
 pub(super) async fn run(exec: &ExecConfig) -> Result<Issued, AccessError> {
@@ -56,6 +72,7 @@ pub(super) async fn run(exec: &ExecConfig) -> Result<Issued, AccessError> {
 /// A program that runs. Dropping it kills the program, and its children unless it shares the user's terminal.
 struct Running {
     child: Child,
+    id: Option<u32>,
     group: Option<Pid>,
 }
 
@@ -79,6 +96,7 @@ impl Running {
             // A group of its own: a program that is killed takes its children along.
             program.stdin(Stdio::null()).stderr(Stdio::null()).process_group(0);
         }
+        let mut running = running();
         let child = program.spawn().map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
                 let install_hint = exec.install_hint.as_deref().map(printable).filter(|hint| !hint.is_empty());
@@ -86,8 +104,10 @@ impl Running {
             }
             _ => AccessError::PluginStart { command: command.to_owned(), error: error.to_string() },
         })?;
-        let group = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).filter(|_| !is_interactive);
-        Ok(Self { child, group })
+        let id = child.id();
+        running.extend(id);
+        let group = id.and_then(|id| Pid::from_raw(id.try_into().ok()?)).filter(|_| !is_interactive);
+        Ok(Self { child, id, group })
     }
 
     async fn answer(&mut self) -> std::io::Result<(ExitStatus, Vec<u8>)> {
@@ -107,6 +127,7 @@ impl Drop for Running {
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
         }
+        running().retain(|id| Some(*id) != self.id);
     }
 }
 
