@@ -30,12 +30,8 @@ func gateOf(t *testing.T, elector *Elector, options GateOptions) (*Gate, *http.C
 // standby returns an elector that does not run.
 func standby(t *testing.T, server *testkit.Server) *Elector {
 	t.Helper()
-	options, _ := testOptions(t, "standby")
-	elector, err := New(server.Config(), "n", "l", options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return elector
+	options, _ := testOptions(t, "standby", steady)
+	return create(t, server, options)
 }
 
 func send(client *http.Client, method, url, body string) error {
@@ -96,7 +92,7 @@ func TestAStandbyReadsAndWritesNothing(t *testing.T) {
 // client-go wraps the error of a transport.
 func TestARejectedWriteOfClientGoNamesTheLeaseAndTheWayOut(t *testing.T) {
 	server := testkit.NewServer(t)
-	options, _ := testOptions(t, "a")
+	options, _ := testOptions(t, "a", steady)
 	r := startReplica(t, server, options, nil)
 	gate, _ := gateOf(t, standby(t, server), GateOptions{})
 	config := server.Config()
@@ -122,12 +118,12 @@ func TestARejectedWriteOfClientGoNamesTheLeaseAndTheWayOut(t *testing.T) {
 
 func TestAParkedWriteIsSentOnPromotionAndThereIsRoomForAFewOnly(t *testing.T) {
 	server := testkit.NewServer(t)
-	options, _ := testOptions(t, "a")
+	options, _ := testOptions(t, "a", steady)
 	holder := startReplica(t, server, options, nil)
 	holder.awaitLeader(t)
-	options, _ = testOptions(t, "b")
+	options, _ = testOptions(t, "b", steady)
 	other := startReplica(t, server, options, nil)
-	_, client := gateOf(t, other.Elector, GateOptions{Deadline: 500 * time.Millisecond, Park: 1, ParkFor: time.Minute})
+	_, client := gateOf(t, other.Elector, GateOptions{Deadline: 20 * time.Second, Park: 1, ParkFor: time.Minute})
 	_, hasty := gateOf(t, other.Elector, GateOptions{Park: 1, ParkFor: time.Millisecond})
 	if err := send(hasty, "POST", server.URL+configMaps, "{}"); !IsNotLeading(err) {
 		t.Errorf("error: %v", err)
@@ -157,9 +153,9 @@ func TestAParkedWriteIsSentOnPromotionAndThereIsRoomForAFewOnly(t *testing.T) {
 	}
 }
 
-// stalled makes each write of ConfigMaps wait until the test releases it.
-func stalled(server *testkit.Server) (arrived chan struct{}, release chan struct{}) {
-	arrived, release = make(chan struct{}, 1), make(chan struct{})
+// stalled makes each write of ConfigMaps wait until the test releases it. await waits until one has arrived.
+func stalled(t *testing.T, server *testkit.Server) (await func(), release chan struct{}) {
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != configMaps {
 			return false
@@ -172,21 +168,26 @@ func stalled(server *testkit.Server) (arrived chan struct{}, release chan struct
 		}
 		return false
 	})
-	return arrived, release
+	return func() {
+		t.Helper()
+		select {
+		case <-arrived:
+		case <-time.After(time.Minute):
+			t.Fatal("no write has arrived")
+		}
+	}, release
 }
 
 func TestTheLeaseIsGivenUpWhenNoWriteIsUnderWay(t *testing.T) {
 	server := testkit.NewServer(t)
-	arrived, release := stalled(server)
-	options, _ := testOptions(t, "a")
-	options.Timing = Timing{}
+	await, release := stalled(t, server)
+	options, _ := testOptions(t, "a", steady)
 	r := startReplica(t, server, options, nil)
 	r.awaitLeader(t)
-	gate, client := gateOf(t, r.Elector, GateOptions{Deadline: 7 * time.Second})
-	testkit.Eventually(t, "the gate is open", gate.IsOpen)
+	_, client := gateOf(t, r.Elector, GateOptions{Deadline: 20 * time.Second})
 	written := make(chan error, 1)
 	go func() { written <- send(client, "POST", server.URL+configMaps, "{}") }()
-	<-arrived
+	await()
 	r.stop()
 	testkit.Eventually(t, "the gate admits no more", func() bool {
 		return IsNotLeading(send(client, "PATCH", server.URL+configMaps+"/c", "{}"))
@@ -205,22 +206,21 @@ func TestTheLeaseIsGivenUpWhenNoWriteIsUnderWay(t *testing.T) {
 
 func TestAWriteEndsWithItsTermAndAtItsDeadline(t *testing.T) {
 	server := testkit.NewServer(t)
-	arrived, _ := stalled(server)
-	options, _ := testOptions(t, "a")
-	options.Timing = Timing{}
+	await, _ := stalled(t, server)
+	options, _ := testOptions(t, "a", steady)
 	r := startReplica(t, server, options, nil)
 	term := r.awaitLeader(t)
-	_, client := gateOf(t, r.Elector, GateOptions{Deadline: 50 * time.Millisecond})
+	_, client := gateOf(t, r.Elector, GateOptions{Deadline: 3 * time.Second})
 	err := send(client, "POST", server.URL+configMaps, "{}")
 	if gate, ok := errors.AsType[*GateError](err); !ok || !gate.OutcomeUnknown || !strings.Contains(err.Error(), "deadline") {
 		t.Errorf("error: %v", err)
 	}
-	<-arrived
-	gate, _ := gateOf(t, r.Elector, GateOptions{Deadline: 7 * time.Second})
+	await()
+	gate, _ := gateOf(t, r.Elector, GateOptions{Deadline: 20 * time.Second})
 	client = &http.Client{Transport: gate.Within(term).Wrap(http.DefaultTransport)}
 	written := make(chan error, 1)
 	go func() { written <- send(client, "POST", server.URL+configMaps, "{}") }()
-	<-arrived
+	await()
 	server.Patch("l", testkit.Object{"spec": testkit.Object{"holderIdentity": "thief"}})
 	err = <-written
 	if gate, ok := errors.AsType[*GateError](err); !ok || !gate.OutcomeUnknown || !strings.Contains(err.Error(), "lost") {
@@ -233,8 +233,7 @@ func TestAWriteEndsWithItsTermAndAtItsDeadline(t *testing.T) {
 
 func TestNoWriteBeginsThatMayOutlastItsTerm(t *testing.T) {
 	server := testkit.NewServer(t)
-	options, _ := testOptions(t, "a")
-	options.Timing = Timing{}
+	options, _ := testOptions(t, "a", Timing{})
 	r := startReplica(t, server, options, nil)
 	r.awaitLeader(t)
 	gate, client := gateOf(t, r.Elector, GateOptions{Deadline: 7 * time.Second})
@@ -255,7 +254,7 @@ func TestNoWriteBeginsThatMayOutlastItsTerm(t *testing.T) {
 
 func TestAGateWhoseDeadlineDoesNotFitIsRefused(t *testing.T) {
 	elector := standby(t, testkit.NewServer(t))
-	for _, options := range []GateOptions{{Deadline: time.Second}, {Deadline: -1}, {Park: -1}} {
+	for _, options := range []GateOptions{{Deadline: time.Minute}, {Deadline: -1}, {Park: -1}} {
 		if _, err := elector.Gate(options); err == nil || !strings.Contains(err.Error(), "n/l") {
 			t.Errorf("%+v: %v", options, err)
 		}

@@ -11,11 +11,18 @@ import (
 	"hustings.io/go/internal/testkit"
 )
 
-// quick are durations by which a term lasts for a second without a renewal.
-var quick = Timing{
-	LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
-	RequestTimeout: 300 * time.Millisecond, StopGrace: 500 * time.Millisecond,
-}
+var (
+	// quick are durations by which a term lasts for a second without a renewal, for tests that wait for its end.
+	quick = Timing{
+		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
+		RequestTimeout: 300 * time.Millisecond, StopGrace: 500 * time.Millisecond,
+	}
+	// steady are durations by which a machine under load costs no term.
+	steady = Timing{
+		LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 100 * time.Millisecond,
+		RequestTimeout: 5 * time.Second, StopGrace: time.Minute,
+	}
+)
 
 // A lockedBuffer is a log that several goroutines write.
 type lockedBuffer struct {
@@ -36,7 +43,7 @@ func (b *lockedBuffer) String() string {
 }
 
 // testOptions returns options of a replica, and its log, which is shown if the test fails.
-func testOptions(t *testing.T, identity string) (Options, *lockedBuffer) {
+func testOptions(t *testing.T, identity string, timing Timing) (Options, *lockedBuffer) {
 	log := new(lockedBuffer)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -44,7 +51,7 @@ func testOptions(t *testing.T, identity string) (Options, *lockedBuffer) {
 		}
 	})
 	handler := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})
-	return Options{Identity: identity, Timing: quick, Logger: slog.New(handler)}, log
+	return Options{Identity: identity, Timing: timing, Logger: slog.New(handler)}, log
 }
 
 // A replica runs an elector until the end of the test.
@@ -54,13 +61,19 @@ type replica struct {
 	ended chan error
 }
 
-func startReplica(t *testing.T, server *testkit.Server, options Options, lead func(context.Context, *Term)) replica {
+// create returns an elector that does not run yet.
+func create(t *testing.T, server *testkit.Server, options Options) *Elector {
 	t.Helper()
 	elector, err := New(server.Config(), "n", "l", options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, elector, lead)
+	return elector
+}
+
+func startReplica(t *testing.T, server *testkit.Server, options Options, lead func(context.Context, *Term)) replica {
+	t.Helper()
+	return start(t, create(t, server, options), lead)
 }
 
 func start(t *testing.T, elector *Elector, lead func(context.Context, *Term)) replica {

@@ -23,6 +23,17 @@ import (
 	"hustings.io/go/internal/testkit"
 )
 
+var (
+	// quick are durations by which a term lasts for a second without a renewal, for tests that wait for its end.
+	quick = hustings.Timing{
+		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond, StopGrace: time.Minute,
+	}
+	// steady are durations by which a machine under load costs no term.
+	steady = hustings.Timing{
+		LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 100 * time.Millisecond, StopGrace: time.Minute,
+	}
+)
+
 // A replica is a manager with one controller.
 type replica struct {
 	election *Election
@@ -33,11 +44,10 @@ type replica struct {
 	ended    chan error
 }
 
-func start(t *testing.T, server *testkit.Server, identity string, options ctrl.Options, more ...manager.Runnable) *replica {
+func start(
+	t *testing.T, server *testkit.Server, identity string, timing hustings.Timing, options ctrl.Options, more ...manager.Runnable,
+) *replica {
 	t.Helper()
-	timing := hustings.Timing{
-		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond, StopGrace: time.Minute,
-	}
 	r := &replica{
 		election: NewOrDie(server.Config(), "n", "l", Options{Identity: identity, Timing: timing}),
 		started:  make(chan struct{}), mayEnd: make(chan struct{}), ended: make(chan error, 1),
@@ -75,12 +85,12 @@ func (r *replica) write(t *testing.T) error {
 
 func TestAManagerRunsItsControllersOnlyWhileItLeadsAndStopsThemBeforeTheRelease(t *testing.T) {
 	server := testkit.NewServer(t)
-	first := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	first := start(t, server, "a", steady, ctrl.Options{LeaderElection: true})
 	<-first.started
 	if err := first.write(t); err != nil {
 		t.Error(err)
 	}
-	second := start(t, server, "b", ctrl.Options{LeaderElection: true})
+	second := start(t, server, "b", steady, ctrl.Options{LeaderElection: true})
 	testkit.Eventually(t, "the standby knows the holder", func() bool { return second.election.Elector().Holder() == "a" })
 	if err := second.write(t); !hustings.IsNotLeading(err) {
 		t.Errorf("a standby wrote: %v", err)
@@ -109,7 +119,7 @@ func TestAManagerRunsItsControllersOnlyWhileItLeadsAndStopsThemBeforeTheRelease(
 
 func TestALossEndsTheManagerWithoutAWaitForItsControllers(t *testing.T) {
 	server := testkit.NewServer(t)
-	r := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	r := start(t, server, "a", quick, ctrl.Options{LeaderElection: true})
 	<-r.started
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 		testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
@@ -130,7 +140,7 @@ func TestALossEndsTheManagerWithoutAWaitForItsControllers(t *testing.T) {
 
 func TestATermThatIsGivenUpStopsTheManagerFirst(t *testing.T) {
 	server := testkit.NewServer(t)
-	r := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true})
 	<-r.started
 	close(r.mayEnd)
 	r.election.Elector().Resign()
@@ -142,7 +152,7 @@ func TestATermThatIsGivenUpStopsTheManagerFirst(t *testing.T) {
 func TestControllersThatDoNotStopKeepTheLeaseFromBeingReleased(t *testing.T) {
 	server := testkit.NewServer(t)
 	timeout := 100 * time.Millisecond
-	r := start(t, server, "a", ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: &timeout})
+	r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: &timeout})
 	<-r.started
 	r.stop()
 	if err := <-r.ended; !errors.Is(err, context.DeadlineExceeded) {
@@ -155,7 +165,7 @@ func TestControllersThatDoNotStopKeepTheLeaseFromBeingReleased(t *testing.T) {
 
 func TestWithoutAnElectionTheManagerStartsAndWritesAtOnce(t *testing.T) {
 	server := testkit.NewServer(t)
-	r := start(t, server, "a", ctrl.Options{})
+	r := start(t, server, "a", steady, ctrl.Options{})
 	<-r.started
 	close(r.mayEnd)
 	if err := r.write(t); err != nil {
@@ -173,7 +183,7 @@ func TestWithoutAnElectionTheManagerStartsAndWritesAtOnce(t *testing.T) {
 func TestAManagerThatWouldNotWaitForItsControllersOrForTooLongIsRefused(t *testing.T) {
 	server := testkit.NewServer(t)
 	for _, timeout := range []time.Duration{-1, 0, time.Hour} {
-		r := start(t, server, "a", ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: &timeout})
+		r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: &timeout})
 		if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "raise Timing.StopGrace") {
 			t.Errorf("%s: %v", timeout, err)
 		}
@@ -183,7 +193,7 @@ func TestAManagerThatWouldNotWaitForItsControllersOrForTooLongIsRefused(t *testi
 // A manager that stops has fixed its shutdown before, so it would wait for its controllers.
 func TestALossWhileControllersStopEndsRunAtOnce(t *testing.T) {
 	server := testkit.NewServer(t)
-	r := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	r := start(t, server, "a", quick, ctrl.Options{LeaderElection: true})
 	<-r.started
 	r.stop()
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -198,10 +208,10 @@ func TestALossWhileControllersStopEndsRunAtOnce(t *testing.T) {
 
 func TestAStandbyThatStopsDoesNotTakeTheLease(t *testing.T) {
 	server := testkit.NewServer(t)
-	leader := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	leader := start(t, server, "a", steady, ctrl.Options{LeaderElection: true})
 	<-leader.started
 	slow := make(chan struct{})
-	standby := start(t, server, "b", ctrl.Options{LeaderElection: true}, everywhere(func(ctx context.Context) error {
+	standby := start(t, server, "b", steady, ctrl.Options{LeaderElection: true}, everywhere(func(ctx context.Context) error {
 		<-ctx.Done()
 		<-slow
 		return nil
@@ -247,7 +257,7 @@ func TestTheMetricsOfControllerRuntimeNameTheLeaseAndGoWithThoseOfHustings(t *te
 	metrics.Registry.MustRegister(ours)
 	defer metrics.Registry.Unregister(ours)
 	server := testkit.NewServer(t)
-	r := start(t, server, "a", ctrl.Options{LeaderElection: true})
+	r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true})
 	<-r.started
 	families, err := metrics.Registry.Gather()
 	if err != nil {

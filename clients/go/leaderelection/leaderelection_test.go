@@ -35,7 +35,9 @@ func TestTheCallbacksComeInOrderAndTheLeaseIsReleasedAfterTheWork(t *testing.T) 
 	var calls []string
 	var holderAtEnd string
 	leaders := make(chan string, 2)
-	config.ReleaseOnCancel, config.WatchDog = true, NewLeaderHealthzAdaptor(time.Second)
+	config.ReleaseOnCancel, config.WatchDog = true, NewLeaderHealthzAdaptor(time.Minute)
+	// A machine under load must not cost the term.
+	config.LeaseDuration, config.RenewDeadline = time.Minute, 40*time.Second
 	ctx, cancel := context.WithCancel(t.Context())
 	config.Callbacks = LeaderCallbacks{
 		OnStartedLeading: func(ctx context.Context) {

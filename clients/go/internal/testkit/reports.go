@@ -1,7 +1,7 @@
 package testkit
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -43,20 +43,20 @@ type Reign struct {
 // Reigns reads the reports of all processes, and fails the test if two of them led at once. It returns the terms in
 // order.
 func Reigns(t testing.TB, path string) []Reign {
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
 		return nil
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
 	byTerm := map[string]*Reign{}
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	// A process may be in the middle of the last line.
+	for line := range strings.Lines(string(text[:bytes.LastIndexByte(text, '\n')+1])) {
 		var before, after int64
 		var term string
-		if _, err := fmt.Sscan(lines.Text(), &before, &after, &term); err != nil {
-			t.Fatalf("%s: %q", err, lines.Text())
+		if _, err := fmt.Sscan(line, &before, &after, &term); err != nil {
+			t.Fatalf("%s: %q", err, line)
 		}
 		reign := byTerm[term]
 		if reign == nil {
