@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const INTERVAL_MILLIS: i64 = 500;
 
 /// How long a point waits for its export.
-const DELAY: Duration = Duration::from_secs(1);
+const DELAY: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -52,7 +52,7 @@ async fn main() -> anyhow::Result<()> {
     }
     // This replica still exports the points collected until now, even if it no longer leads.
     campaign.stop().await?;
-    tokio::time::sleep(DELAY).await;
+    tokio::time::sleep(2 * DELAY).await;
     collecting.abort();
     Ok(())
 }

@@ -9,9 +9,9 @@ use super::stage::{Stage, credential};
 use crate::replica::{Replica, campaign, until};
 
 /// How long the first certificate is valid. A busy machine needs some of it to start.
-const SHORT: Duration = Duration::from_secs(15);
+const SHORT: Duration = Duration::from_secs(30);
 
-const FLAGS: [&str; 4] = ["--direct", "--lease-duration=6s", "--renew-deadline=4s", "--retry-period=500ms"];
+const FLAGS: [&str; 4] = ["--direct", "--lease-duration=15s", "--renew-deadline=12s", "--retry-period=500ms"];
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
@@ -31,7 +31,7 @@ async fn keeps_its_term(stage: &Stage, user: Value, replace: impl FnOnce()) {
     assert!(began.elapsed() < SHORT, "the machine is too busy for this test");
     replace();
     // Longer than a lease after the end of the former certificate.
-    let is_over = async || (began.elapsed() > SHORT + Duration::from_secs(8)).then_some(());
+    let is_over = async || (began.elapsed() > SHORT + Duration::from_secs(17)).then_some(());
     until("the former certificate has expired", || replica.log(), is_over).await;
     assert!(replica.leads() && replica.terms().len() == 1, "{}", replica.log());
 }

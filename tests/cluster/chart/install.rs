@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use hustings_client::api::LeaseCandidate;
-use hustings_controlplane::{ControlPlane, Tool, eventually, shared};
+use hustings_controlplane::{ControlPlane, Tool, eventually};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     authorization::v1::SubjectAccessReview,
@@ -173,7 +173,8 @@ async fn release_lives(plane: &ControlPlane, helm: Tool) {
 
 #[tokio::test]
 async fn release_for_some_namespaces_has_no_rights_elsewhere() {
-    let plane = shared().await.unwrap();
+    // A Deployment of Hustings in a shared cluster would be found by the tests of other commands.
+    let plane = ControlPlane::builder().start().await.unwrap();
     let namespace = plane.create_namespace("second").await.unwrap();
     let watched = plane.create_namespace("watched").await.unwrap();
     let other = plane.create_namespace("other").await.unwrap();

@@ -13,6 +13,9 @@ use crate::replica::{Replica, campaign, hustings};
 
 const LEASE: &str = "web";
 
+/// The command watches until the next renewal, however late it is.
+const UNTIL_RENEWED: &str = "--watch-for=1m";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_predicted_successor_follows_a_holder_that_dies_and_not_later_than_predicted() {
     let world = World::new("explain").await;
@@ -26,7 +29,7 @@ async fn the_predicted_successor_follows_a_holder_that_dies_and_not_later_than_p
         world.standing(name).await;
     }
 
-    let text = explain(&world, &[LEASE]).await;
+    let text = explain(&world, &[LEASE, UNTIL_RENEWED]).await;
     assert_eq!(text.status.code(), Some(0), "{}", said(&text));
     let text = String::from_utf8(text.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
@@ -42,7 +45,7 @@ async fn the_predicted_successor_follows_a_holder_that_dies_and_not_later_than_p
     }
     assert!(!text.contains('\u{1b}'), "no terminal, no styles: {text:?}");
 
-    let output = explain(&world, &[LEASE, "--output=json"]).await;
+    let output = explain(&world, &[LEASE, UNTIL_RENEWED, "--output=json"]).await;
     let explanation: Value = serde_json::from_slice(&output.stdout).unwrap();
     let prospect = &explanation["prospect"];
     assert_eq!((&prospect["dead"], &prospect["successor"]), (&json!("web-0"), &json!("web-2")), "{explanation:#}");

@@ -19,7 +19,7 @@ async fn functions_run_in_each_term_and_after_a_failure_another_replica_leads() 
         command.arg(name).args(arguments).env("KUBECONFIG", &kubeconfig).env("RUST_LOG", "info");
         plane.spawn(&format!("{namespace}-{name}"), command).unwrap()
     };
-    let failing = start("failing", &["5"]);
+    let failing = start("failing", &["20"]);
     for line in ["failing leads", "reconciling, token ", "reporting, token ", "a function failed; the term continues"] {
         says(&failing, line).await;
     }

@@ -12,8 +12,8 @@ use crate::replica::{Replica, assert_one_at_a_time, campaign, lease, token, unti
 const LEASE: &str = "web";
 const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(15);
 /// client-go's attempt to release ends half a renew deadline after it has given up. With this deadline it gives up just
-/// before the Lease expires, so its successor has seven seconds for taking the Lease before the attempt ends.
-const CLIENT_GO_TIMES: [&str; 3] = ["--lease-duration=15s", "--renew-deadline=14s", "--retry-period=500ms"];
+/// before the Lease expires, so its successor has 14 s for taking the Lease before the attempt ends.
+const CLIENT_GO_TIMES: [&str; 3] = ["--lease-duration=30s", "--renew-deadline=29s", "--retry-period=500ms"];
 
 /// Two replicas with Hustings, after a replica with client-go has lost the Lease to the first of them.
 struct Stage {

@@ -125,8 +125,9 @@ async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_i
     bystander.reports("elects native candidates, and Hustings leaves them alone").await;
     drop(bystander);
 
-    let flags = ["--native", "--native-stand-in", "--leader-elect-lease-duration=5s"];
-    let flags = [flags.as_slice(), &["--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms"]].concat();
+    let flags = ["--native", "--native-stand-in", "--leader-elect-lease-duration=15s"];
+    let flags =
+        [flags.as_slice(), &["--leader-elect-renew-deadline=12s", "--leader-elect-retry-period=500ms"]].concat();
     let started = Instant::now();
     let first = world.controller_with(&flags).await;
     first.reports("this controller elects native candidates").await;

@@ -29,7 +29,8 @@ struct Group<'plane> {
 
 #[tokio::test]
 async fn oldest_component_leads_and_the_other_follows_its_crash_where_nothing_else_elects() {
-    let (plane, _controller) = elected(NativeElection::Served, &["--native"]).await;
+    // Without the gate no component hands over, so both must stand in the first election.
+    let (plane, _controller) = elected(NativeElection::Served, &["--native", "--settling=10s"]).await;
     let succession = async |component| {
         let group = Group::start(&plane, component).await;
         group.older.start_again().unwrap();

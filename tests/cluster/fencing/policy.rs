@@ -128,7 +128,7 @@ async fn an_older_term_is_rejected_soon_after_the_take_up() {
             "the last write of the former term that passed {what} after the answer to the take-up: \
              median {middle:.1?}, longest of {ROUNDS} {last:.1?}"
         );
-        assert!(last < Duration::from_secs(5), "{what}: {windows:?}");
+        assert!(last < Duration::from_secs(30), "{what}: {windows:?}");
     }
 }
 

@@ -25,9 +25,9 @@ use crate::installed::installed;
 use crate::replica::{assert_one_at_a_time, install, token, until};
 
 /// A hanging request must leave time for the next.
-const TIMES: [&str; 4] = ["--duration=14", "--deadline=8", "--retry=0.5", "--timeout=0.5"];
+const TIMES: [&str; 4] = ["--duration=22", "--deadline=8", "--retry=0.5", "--timeout=1.5"];
 /// Longer than the renew deadline, and shorter than the lease.
-const LATE: Duration = Duration::from_secs(9);
+const LATE: Duration = Duration::from_secs(13);
 
 #[tokio::test]
 async fn lost_answers_end_no_term_and_late_requests_revive_none() {

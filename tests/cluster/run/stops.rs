@@ -1,8 +1,6 @@
 //! Voluntary ends: a hand-over, and a wrapper that gets a stop signal.
 
-use std::time::Duration;
-
-use hustings_controlplane::shared;
+use hustings_controlplane::{PATIENCE, shared};
 
 use super::support::{LEASE_DURATION, Wrapper, children, holder, number, prefer, shell, time, worker};
 use crate::replica::{lease, until};
@@ -105,7 +103,7 @@ async fn standby_wrapper_stops_at_once_with_exit_code_0() {
         two.signal("HUP");
         two.signal("USR1");
         two.signal(name);
-        let ended = tokio::time::timeout(Duration::from_secs(20), two.exit_code()).await;
+        let ended = tokio::time::timeout(PATIENCE, two.exit_code()).await;
         assert_eq!(ended.unwrap(), Some(0), "{}", two.log());
         assert!(two.lines().is_empty());
     }
