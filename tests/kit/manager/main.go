@@ -1,5 +1,5 @@
 // A component that elects its leader as most components do, and knows nothing of Hustings: by the manager of
-// controller-runtime with its default options, or by client-go's RunOrDie. The tests assist it.
+// controller-runtime, or by client-go's RunOrDie. The tests assist it.
 //
 // The environment names the Lease: LEASE and POD_NAMESPACE.
 package main
@@ -22,25 +22,28 @@ import (
 func main() {
 	die := flag.Bool("run-or-die", false, "elect by client-go's RunOrDie, not by a manager")
 	release := flag.Bool("release-on-cancel", false, "RunOrDie's ReleaseOnCancel")
-	duration := flag.Duration("lease-duration", 15*time.Second, "RunOrDie's LeaseDuration; the renew deadline is two thirds of it")
+	duration := flag.Duration("lease-duration", 15*time.Second, "the LeaseDuration; the renew deadline is two thirds of it")
 	flag.Parse()
+	deadline := *duration * 2 / 3
 
 	ctrl.SetLogger(klog.Background())
 	signals := ctrl.SetupSignalHandler()
 	if *die {
-		runOrDie(signals, *release, *duration)
+		runOrDie(signals, *release, *duration, deadline)
 		return
 	}
 	manager, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
 		LeaderElection:   true,
 		LeaderElectionID: os.Getenv("LEASE"),
+		LeaseDuration:    duration,
+		RenewDeadline:    &deadline,
 	})
 	exitOn(err)
 	exitOn(manager.Start(signals))
 }
 
 // runOrDie leads as client-go's own example does: a process that has lost the Lease ends.
-func runOrDie(signals context.Context, release bool, duration time.Duration) {
+func runOrDie(signals context.Context, release bool, duration, deadline time.Duration) {
 	host, err := os.Hostname()
 	exitOn(err)
 	leaderelection.RunOrDie(signals, leaderelection.LeaderElectionConfig{
@@ -51,7 +54,7 @@ func runOrDie(signals context.Context, release bool, duration time.Duration) {
 		},
 		ReleaseOnCancel: release,
 		LeaseDuration:   duration,
-		RenewDeadline:   duration * 2 / 3,
+		RenewDeadline:   deadline,
 		RetryPeriod:     2 * time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(work context.Context) { <-work.Done() },

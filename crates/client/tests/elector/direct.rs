@@ -52,7 +52,8 @@ async fn a_deleted_lease_ends_the_term_and_the_next_term_has_a_greater_token() -
     Ok(())
 }
 
-#[tokio::test]
+// The test reads a log that all tests share, which must not delay the holder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_at_rest_writes_once_per_retry_period_and_reads_nothing() -> Result<()> {
     let stage = Stage::new("direct-rest").await?;
     let campaign = stage.direct("a")?.build()?.start();

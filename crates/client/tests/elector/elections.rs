@@ -15,7 +15,10 @@ const ELECTIONS: usize = 50;
 #[tokio::test]
 async fn fifty_elections_of_one_process_take_one_watch_of_each_kind() -> Result<()> {
     let stage = Stage::with_candidates("many-watches").await?;
-    let campaigns = start(&stage, |elections, lease| elections.coordinated(lease, "1.2.0").identity("a").timing(LONG))?;
+    let campaigns = start(&stage, |elections, lease| {
+        // The candidates would create the Leases themselves if the test took long.
+        elections.coordinated(lease, "1.2.0").identity("a").timing(LONG).fallback(false)
+    })?;
     let all = eventually("all stand", || async {
         let candidates = stage.candidates().list(&ListParams::default()).await.ok()?.items;
         (candidates.len() == ELECTIONS).then_some(candidates)
@@ -33,9 +36,10 @@ async fn fifty_elections_of_one_process_take_one_watch_of_each_kind() -> Result<
     let name = &all[0].record.name;
     stage.candidate_where(name, "the ping is answered", |candidate| candidate.record.renew_time >= Some(ping)).await?;
 
-    ensure!(open_watches(&stage, "leases")? == 1, "{} watches of Leases", open_watches(&stage, "leases")?);
-    let candidates = open_watches(&stage, "leasecandidates")?;
-    ensure!(candidates == 1, "{candidates} watches of candidates");
+    for resource in ["leases", "leasecandidates"] {
+        // For a moment, a watch that ends counts beside the one that follows it, or neither does.
+        eventually(resource, || async { (open_watches(&stage, resource).ok()? == 1).then_some(()) }).await?;
+    }
     Ok(())
 }
 
@@ -66,10 +70,14 @@ async fn grant(stage: &Stage, number: usize) -> Result<()> {
 }
 
 /// The number of open watches of this test's namespace.
-fn open_watches(stage: &Stage, resource: &str) -> Result<usize> {
+fn open_watches(stage: &Stage, resource: &str) -> Result<i64> {
     let events = of_stage(stage, resource)?;
-    let watches = |stage: &str| events.iter().filter(|event| event.verb == "watch" && event.stage == stage).count();
-    Ok(watches("ResponseStarted") - watches("ResponseComplete"))
+    let watches = events.iter().filter(|event| event.verb == "watch").map(|event| match event.stage.as_str() {
+        "ResponseStarted" => 1,
+        "ResponseComplete" => -1,
+        _ => 0,
+    });
+    Ok(watches.sum())
 }
 
 fn of_stage(stage: &Stage, resource: &str) -> Result<Vec<AuditEvent>> {

@@ -100,10 +100,11 @@ impl Stage {
         Ok(Elector::direct(client, &self.namespace, LEASE).identity(identity).timing(LONG))
     }
 
-    /// A candidate of this version, with its own client.
+    /// A candidate of this version, with its own client. It waits for a controller, however long a test takes to act as one.
     pub(crate) fn coordinated(&self, identity: &str, version: &str) -> Result<ElectorBuilder> {
         let client = lease_client(self.plane.config())?;
-        Ok(Elector::coordinated(client, &self.namespace, LEASE, version).identity(identity).timing(LONG))
+        let elector = Elector::coordinated(client, &self.namespace, LEASE, version).fallback(false);
+        Ok(elector.identity(identity).timing(LONG))
     }
 
     pub(crate) async fn lease(&self) -> Result<ReadLease> {

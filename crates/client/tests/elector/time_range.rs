@@ -1,17 +1,24 @@
 //! The time range of a term, in a program for which the reported end must stay true.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
+use hustings_client::Durations;
 use jiff::{SignedDuration, Timestamp};
 
 use super::stage::{SHORT, Stage, eventually, leads, patiently};
 
+/// A lease that outlasts a stall of the machine, so that the second does not lead before the test has read it.
+const TIMING: Durations =
+    Durations { lease_duration_seconds: 15, renew_deadline: Duration::from_millis(14_500), ..SHORT };
+
 #[tokio::test]
 async fn the_reported_end_of_a_range_stays_true_if_the_elector_keeps_its_lease_on_stop() -> Result<()> {
     let stage = Stage::with_open_lease("range-kept").await?;
-    let campaign = stage.direct("first")?.timing(SHORT).keep_on_stop().build()?.start();
+    let campaign = stage.direct("first")?.timing(TIMING).keep_on_stop().build()?.start();
     let first = campaign.leadership();
     let term = leads(&first).await?;
-    let next = stage.direct("second")?.timing(SHORT).build()?.start();
+    let next = stage.direct("second")?.timing(TIMING).build()?.start();
     let second = next.leadership();
     eventually("the second sees the holder", || async { second.holder() }).await?;
 

@@ -32,13 +32,13 @@ use super::{
     },
 };
 
-/// The default lease is 15 s. The rest is for a busy machine.
-const LIMIT: Duration = Duration::from_mins(1);
+/// Shorter than the lease of 120 s, whose expiry so never passes for evidence.
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// A program whose replicas elect a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
-    /// The manager of controller-runtime, with its default options.
+    /// The manager of controller-runtime.
     Manager,
     /// client-go's `RunOrDie`, which releases nothing by default.
     RunOrDie,
@@ -101,9 +101,9 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
 impl Program {
     async fn template(self, group: &Group) -> Value {
         let flags: &[&str] = match self {
-            Self::Manager => &[],
-            Self::RunOrDie => &["--run-or-die"],
-            Self::Releasing => &["--run-or-die", "--release-on-cancel"],
+            Self::Manager => &["--lease-duration=120s"],
+            Self::RunOrDie => &["--run-or-die", "--lease-duration=120s"],
+            Self::Releasing => &["--run-or-die", "--release-on-cancel", "--lease-duration=120s"],
         };
         let mut template = foreign(group, Tool::Manager, flags).await;
         make_mortal(&mut template["spec"]["containers"][0]);
@@ -189,6 +189,8 @@ async fn follow_component(name: &str, program: Tool, flag: &str) {
         flag,
         &format!("--kubeconfig={}", group.plane().kubeconfig().display()),
         "--leader-elect=true",
+        "--leader-elect-lease-duration=120s",
+        "--leader-elect-renew-deadline=80s",
         &format!("--leader-elect-resource-name={LEASE}"),
         &format!("--leader-elect-resource-namespace={}", group.name),
         "--secure-port=0",

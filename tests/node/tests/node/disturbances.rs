@@ -2,8 +2,8 @@
 
 use std::{process::Output, time::Duration};
 
-use hustings_controlplane::{NODE, PATIENCE, within};
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node as KubernetesNode};
+use hustings_controlplane::{NODE, PATIENCE, eventually, within};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node as KubernetesNode, policy::v1::PodDisruptionBudget};
 use kube::{Api, ResourceExt};
 use rustix::process::Signal;
 use serde_json::json;
@@ -111,7 +111,7 @@ pub(crate) async fn drain_ends_and_each_leader_hands_over() {
     let leader = group.leader().await;
     let former: Vec<String> = group.pods().await.iter().map(ResourceExt::name_any).collect();
     assert!(former.contains(&leader.replica));
-    let output = drain(&group, "80s").await;
+    let output = drain(&group, "110s").await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     uncordon(&group).await;
     let next = group.leader().await;
@@ -123,8 +123,15 @@ pub(crate) async fn drain_ends_and_each_leader_hands_over() {
     group.end().await;
 }
 
-/// Drains the node of the pods of this group, as an administrator does.
+/// Drains the node of the pods of this group, as an administrator does, once the budget allows an eviction.
 async fn drain(group: &Group, timeout: &str) -> Output {
+    let budgets = group.api::<PodDisruptionBudget>();
+    eventually(async || {
+        let allowed = budgets.get("worker").await.unwrap().status.map(|status| status.disruptions_allowed);
+        (allowed == Some(1)).then_some(()).ok_or(allowed)
+    })
+    .await
+    .unwrap();
     group.label_pods("drain", &group.name).await;
     let selector = format!("--pod-selector=app=worker,drain={}", group.name);
     let timeout = format!("--timeout={timeout}");

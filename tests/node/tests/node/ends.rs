@@ -44,7 +44,7 @@ pub(crate) async fn killed_leader_is_proven_dead_long_before_its_lease_ends() {
     group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
     let next = group.leader_after(&leader, LONG_LEASE).await;
     assert_ne!(next.replica, leader.replica);
-    // Without evidence the Lease would last a minute from its last renewal, which was at most some seconds before.
+    // Without evidence the Lease would last three minutes from its last renewal, which was at most some seconds before.
     assert!(leader.gap_to(&next) < LONG_LEASE / 2, "{:?}", leader.gap_to(&next));
     assert_container_terminated(&group, &leader).await;
     group.end().await;

@@ -19,7 +19,7 @@ use super::{
 
 /// From the start of pods to a leader, if the Lease is free. Shorter than the long lease, which the holder of a Lease that was
 /// not released would cost.
-const FREE: Duration = Duration::from_secs(45);
+const FREE: Duration = Duration::from_secs(90);
 
 /// Each replica stops by itself: it releases the Lease and deletes its candidate.
 pub(crate) async fn workload_scaled_to_zero_releases_its_lease_and_leads_at_once_when_scaled_up() {

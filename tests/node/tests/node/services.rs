@@ -198,14 +198,20 @@ pub(crate) async fn service_leads_to_the_leader_after_a_hand_over_a_crash_and_a_
     controllers.delete_collection(&DeleteParams::default().grace_period(0), &all).await.unwrap();
     assert_eq!(labelled(&group).await, [third.replica.as_str()]);
     let wrong = traffic.answers().into_iter().filter(|answer| answer.at > before);
-    let wrong: Vec<_> = wrong.filter(|answer| answer.from.as_ref() != Some(&(third.replica.clone(), true))).collect();
+    let right = (third.replica.clone(), true);
+    // A slow connection is no wrong answer.
+    let wrong: Vec<_> = wrong.filter(|answer| answer.from.as_ref().is_some_and(|from| *from != right)).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     let other = group.pods().await.iter().map(kube::ResourceExt::name_any).find(|name| *name == first.replica);
     let by_kubectl = PatchParams { field_manager: Some("kubectl-label".to_owned()), ..PatchParams::default() };
     let label = Patch::Merge(json!({"metadata": {"labels": {LABEL: "true"}}}));
     group.api::<Pod>().patch(&other.unwrap(), &by_kubectl, &label).await.unwrap();
+    let corrected = within(PATIENCE, async || match labelled(&group).await {
+        pods if pods == [third.replica.as_str()] => Ok(()),
+        pods => Err(pods),
+    });
+    corrected.await.unwrap();
     traffic.leads_to(&third.replica).await;
-    assert_eq!(labelled(&group).await, [third.replica.as_str()]);
     let ready = within(PATIENCE, async || {
         let pods = controllers.list(&all).await.unwrap().items;
         let is_new = |pod: &&Pod| former.items.iter().all(|old| old.uid() != pod.uid()) && super::workload::runs(pod);

@@ -28,7 +28,7 @@ pub(crate) const PROGRAM: &str = "program";
 pub(crate) const SIDECAR: &str = "hustings";
 
 /// So long that its end cannot pass for evidence.
-pub(crate) const LONG_LEASE: Duration = Duration::from_mins(1);
+pub(crate) const LONG_LEASE: Duration = Duration::from_mins(3);
 
 /// How a program learns that it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

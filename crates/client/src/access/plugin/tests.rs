@@ -1,8 +1,8 @@
 //! A shell script as the credential program. It appends a line to a log when it starts.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use kube::config::ExecInteractiveMode;
 
@@ -21,11 +21,14 @@ impl Fixture {
     /// A program with this body.
     fn new(body: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plugin");
+        let source = folder.path().join("plugin.sh");
         let log = folder.path().join("log");
         let text = format!("#!/bin/sh\ncd {}\necho started >> {}\n{body}\n", folder.path().display(), log.display());
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&source, text).unwrap();
+        // Another test's child may have inherited a file that this process writes, and a file open for writing cannot run.
+        let copied =
+            Command::new("install").args(["-m", "755"]).args([&source, &folder.path().join("plugin")]).status();
+        assert!(copied.unwrap().success());
         Self { folder }
     }
 
