@@ -22,7 +22,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
         let name = &candidate.record.name;
         match &candidate.record.acts.exclude {
             None => {}
-            Some(Annotation::Valid(exclusion)) if exclusion.until <= wall => {
+            Some(Annotation::Valid(exclusion)) if candidate.record.acts.exclusion(wall).is_none() => {
                 sentences.push(format!("The exclusion of {name} has ended: it lasted until {}.", exclusion.until));
             }
             Some(Annotation::Valid(exclusion)) => {
@@ -40,7 +40,7 @@ fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
     let mut sentences = Vec::new();
     match Hold::read(record.hold.as_deref()) {
         Some(Hold::Pause(text)) => sentences.push(match record.pause_until() {
-            Some(until) if until <= wall => {
+            Some(until) if record.pause_has_ended(wall) => {
                 format!("A pause ended at {until}: {text}. The controller removes it with its next decision.")
             }
             Some(until) => format!("Elections are paused until {until}: {text}. The holder keeps leading."),
@@ -67,7 +67,7 @@ fn pin(situation: &Situation<'_>, record: &LeaseRecord) -> Option<String> {
     let is_candidate = |name: &str| situation.row.candidates.iter().any(|candidate| candidate.name == name);
     Some(match record.acts.pin.as_ref()? {
         Annotation::Malformed(malformed) => malformed.to_string(),
-        Annotation::Valid(pin) if pin.until <= situation.wall() => {
+        Annotation::Valid(pin) if record.pin_has_ended(situation.wall()) => {
             format!("A pin has ended: {}. The controller removes it with its next decision.", pin_text(pin))
         }
         Annotation::Valid(pin) if !is_candidate(&pin.candidate) => {
