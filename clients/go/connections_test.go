@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hustings.io/go/internal/core"
+	"hustings.io/go/internal/testkit"
 )
 
 // reports collects what happens to requests.
@@ -140,5 +141,20 @@ func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *test
 	send("/a", time.Minute, false)
 	if event := expect(9, "failed"); *event.Sent {
 		t.Errorf("%+v", event)
+	}
+}
+
+func TestAnElectorThatHasEndedLeavesNoConnectionAndNoInstance(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a", steady)
+	r := startReplica(t, server, options, nil)
+	r.awaitLeader(t)
+	if server.Connections.Load() == 0 {
+		t.Fatal("the server has counted no connection")
+	}
+	r.stop()
+	testkit.Eventually(t, "no connection is left", func() bool { return server.Connections.Load() == 0 })
+	if r.instance.Drop(r.handle) == nil {
+		t.Fatal("the instance still answers")
 	}
 }

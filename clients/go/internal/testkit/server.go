@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,13 +28,15 @@ const Leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
 // A Server is an API server that knows Leases of namespace n, and counts what else it is asked for.
 type Server struct {
 	*httptest.Server
-	mutex    sync.Mutex
-	version  int
-	leases   map[string]Object
-	changed  chan struct{}
-	history  []change
-	requests map[string]int
-	fault    Fault
+	// Connections are the connections that are open.
+	Connections atomic.Int64
+	mutex       sync.Mutex
+	version     int
+	leases      map[string]Object
+	changed     chan struct{}
+	history     []change
+	requests    map[string]int
+	fault       Fault
 }
 
 // A Fault may answer a request instead of the server. It returns whether it has.
@@ -54,7 +58,16 @@ func NewServer(t testing.TB) *Server {
 // StartServer starts a server that ends with [Server.Stop].
 func StartServer() *Server {
 	s := &Server{version: 1, leases: map[string]Object{}, changed: make(chan struct{}), requests: map[string]int{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.Server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			s.Connections.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			s.Connections.Add(-1)
+		}
+	}
+	s.Server.Start()
 	return s
 }
 
