@@ -72,9 +72,12 @@ pub(super) async fn run(exec: &ExecConfig) -> Result<Issued, AccessError> {
 /// A program that runs. Dropping it kills the program, and its children unless it shares the user's terminal.
 struct Running {
     child: Child,
-    id: Option<u32>,
     group: Option<Pid>,
+    _listed: Listed,
 }
+
+/// An id in [`RUNNING`]. It goes after the child, so that nobody else reaps the program before the child has been killed.
+struct Listed(Option<u32>);
 
 impl Running {
     fn start(exec: &ExecConfig, command: &str, is_interactive: bool) -> Result<Self, AccessError> {
@@ -107,7 +110,7 @@ impl Running {
         let id = child.id();
         running.extend(id);
         let group = id.and_then(|id| Pid::from_raw(id.try_into().ok()?)).filter(|_| !is_interactive);
-        Ok(Self { child, id, group })
+        Ok(Self { child, group, _listed: Listed(id) })
     }
 
     async fn answer(&mut self) -> std::io::Result<(ExitStatus, Vec<u8>)> {
@@ -127,7 +130,12 @@ impl Drop for Running {
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        running().retain(|id| Some(*id) != self.id);
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        running().retain(|id| Some(*id) != self.0);
     }
 }
 
