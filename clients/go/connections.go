@@ -212,17 +212,13 @@ func (c *connections) do(e *exchange) (_ *http.Response, isSent bool, _ error) {
 		GetConn: func(string) { asked.Store(true) },
 		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
 	})
-	var body io.Reader
-	if request.Body != nil {
-		body = strings.NewReader(*request.Body)
-	}
-	sent, err := http.NewRequestWithContext(ctx, request.Method, c.server+request.Path, body)
+	sent, err := http.NewRequestWithContext(ctx, request.Method, c.server+request.Path, strings.NewReader(request.Body))
 	if err != nil {
 		return nil, false, err
 	}
 	sent.Header.Set("Accept", "application/json")
-	if request.ContentType != nil {
-		sent.Header.Set("Content-Type", *request.ContentType)
+	if request.ContentType != "" {
+		sent.Header.Set("Content-Type", request.ContentType)
 	}
 	response, err := e.pool.client.Do(sent)
 	// A transport that does not know traces may have sent it.

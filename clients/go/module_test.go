@@ -138,12 +138,8 @@ func BenchmarkDecision(b *testing.B) {
 			if request.Stream {
 				continue // it stays silent
 			}
-			body := ""
-			if request.Body != nil {
-				body = *request.Body
-			}
 			answer := httptest.NewRecorder()
-			server.Handle(answer, httptest.NewRequest(request.Method, request.Path, strings.NewReader(body)))
+			server.Handle(answer, httptest.NewRequest(request.Method, request.Path, strings.NewReader(request.Body)))
 			event := core.Event{Event: "answer", ID: request.ID, Status: answer.Code}
 			waiting = append(waiting, incoming{event, answer.Body.Bytes()})
 		}

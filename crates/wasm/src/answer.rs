@@ -1,6 +1,8 @@
-//! The answers to a host, as JSON.
+//! The answers to a host, as JSON. A field without content is left out, since hosts spend as long on reading an answer as
+//! on its meaning.
 
 use std::borrow::Cow;
+use std::ops::Not;
 use std::time::Duration;
 
 use hustings_core::elector::{self, NoteSeverity};
@@ -20,6 +22,7 @@ pub(crate) struct Created {
     pub(crate) session: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
     pub(crate) longest_write_us: u64,
 }
@@ -29,21 +32,37 @@ pub(crate) struct Created {
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "each is something to do")]
 pub(crate) struct Decision {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) leading: Option<Leading>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) range: Option<Range>,
+    #[serde(skip_serializing_if = "Not::not")]
     pub(crate) stop_work: bool,
+    #[serde(skip_serializing_if = "Not::not")]
     pub(crate) abort_work: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) requests: Vec<HttpRequest>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cancel: Vec<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) holder: Option<Holder>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) holder_change: Option<HolderChange>,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) lease_uid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) obstacle: Option<Obstacle>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) renewal: Option<Renewal>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deadline_us: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timer: Option<&'static str>,
+    #[serde(skip_serializing_if = "Not::not")]
     pub(crate) awaits_beat: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<Note>,
+    #[serde(skip_serializing_if = "Not::not")]
     pub(crate) finished: bool,
 }
 
@@ -63,6 +82,7 @@ pub(crate) struct Leading {
 pub(crate) struct Range {
     start_us: i64,
     end_us: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     fails_open_until_us: Option<i64>,
 }
 
@@ -80,6 +100,7 @@ pub(crate) struct Note {
     level: &'static str,
     code: &'static str,
     text: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
     fields: Map<String, Value>,
 }
 
@@ -91,9 +112,13 @@ pub(crate) struct HttpRequest {
     pub(crate) purpose: &'static str,
     pub(crate) method: String,
     pub(crate) path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) body: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) until_us: Option<i64>,
+    #[serde(skip_serializing_if = "Not::not")]
     pub(crate) stream: bool,
 }
 
@@ -102,12 +127,14 @@ pub(crate) struct HttpRequest {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Holder {
     pub(crate) identity: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at_us: Option<i64>,
 }
 
 /// A change of the holder.
 #[derive(Debug, Serialize)]
 pub(crate) struct HolderChange {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) former: Option<String>,
     pub(crate) holder: String,
 }

@@ -6,13 +6,12 @@ use std::time::Duration;
 use http::header::CONTENT_TYPE;
 use hustings_core::elector::{AttemptId, Draw, Observation, Source};
 use hustings_core::model::{Moment, Now, Purpose, Request};
-use hustings_wire::api::{NativeVersion, ReadCandidate, ReadLease};
+use hustings_wire::api::{NativeVersion, ObjectParts, ReadCandidate, ReadLease};
 use hustings_wire::driver::{Driver, LatestTerm, Line, ObservedTerm, Sending, Step};
 use hustings_wire::exchange::{Exchange, Next};
 use hustings_wire::failure::{Failure, Unsent, read_status};
 use hustings_wire::request::Decoded;
 use hustings_wire::watch::{Shown, Watch};
-use serde::de::DeserializeOwned;
 
 use crate::answer::{Created, Decision, HolderChange, HttpRequest, instant, micros};
 use crate::config::{Config, Valid};
@@ -249,7 +248,7 @@ impl Elector {
 }
 
 /// What a line of a watch shows.
-fn read_line<K: DeserializeOwned>(
+fn read_line<K: From<ObjectParts>>(
     watch: &mut Watch<u64>,
     now: Now,
     chance: f64,
@@ -285,7 +284,7 @@ fn http_request(
         method: head.method.to_string(),
         path: head.uri.to_string(),
         content_type: head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned),
-        body: (!body.is_empty()).then(|| String::from_utf8_lossy(&body).into_owned()),
+        body: String::from_utf8(body).ok().filter(|body| !body.is_empty()),
         until_us: instant(until),
         stream,
     }

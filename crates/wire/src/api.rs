@@ -24,5 +24,6 @@ pub use candidate_writes::{candidate_patch, new_candidate};
 pub use crd::{LeaseCandidate, LeaseCandidateSpec, crd};
 pub use lease::{ReadLease, empty_lease, lease_patch};
 pub use native::{NativeVersion, ReadNativeCandidate};
+pub use object::ObjectParts;
 pub use pod_label::{read_leader_label, read_pod_label};
 pub use timestamp::MicroTime;

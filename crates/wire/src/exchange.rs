@@ -16,7 +16,7 @@ use crate::request::{Decoded, decode, encode};
 /// A request under way.
 #[derive(Debug)]
 pub struct Exchange {
-    expected: Option<Expected>,
+    expected: Expected,
     /// The 404 that proves nothing unless the server does not know the kind.
     unproven: Option<Status>,
 }
@@ -53,7 +53,9 @@ impl Exchange {
         native: NativeVersion,
     ) -> Result<(Self, HttpRequest<Vec<u8>>), request::Error> {
         let sent = encode(namespace, request, native)?;
-        Ok((Self { expected: Expected::of(&sent, sent.body()), unproven: None }, sent))
+        let expected = Expected::of(&sent, sent.body())
+            .ok_or_else(|| request::Error::Validation(format!("{} names no object", sent.uri())))?;
+        Ok((Self { expected, unproven: None }, sent))
     }
 
     /// Observes an answer with this status, header `Retry-After` and body.
@@ -66,15 +68,11 @@ impl Exchange {
         body: &[u8],
     ) -> Next {
         if let Some(unproven) = self.unproven.take() {
-            let is_missing = is_success(code) && self.is_expected(body).is_ok() && lacks_candidates(body);
+            let is_missing = is_success(code) && self.expected.check(body).is_ok() && lacks_candidates(body);
             return Next::Answered(Err(if is_missing { Failure::Missing } else { unproven.into() }));
         }
         if is_success(code) {
-            let decoded = self.is_expected(body).and_then(|()| {
-                let decoded = decode(request, body);
-                decoded.map_err(|error| Failure::Unknown(error.into()))
-            });
-            return Next::Answered(decoded);
+            return Next::Answered(decode(request, &self.expected, body).map_err(Failure::Unknown));
         }
         let status = read_status(code, retry_after, body);
         if code != 404 {
@@ -84,9 +82,11 @@ impl Exchange {
             Some(true) => Next::Answered(Err(Failure::Missing)),
             Some(false) => Next::Answered(Err(status.into())),
             None => {
-                self.unproven = Some(status);
                 let list = groups();
-                self.expected = Expected::of(&list, list.body());
+                let Some(expected) = Expected::of(&list, list.body()) else {
+                    return Next::Answered(Err(status.into()));
+                };
+                *self = Self { expected, unproven: Some(status) };
                 Next::Ask(list)
             }
         }
@@ -96,11 +96,6 @@ impl Exchange {
     pub fn failed(&mut self, failure: Failure) -> Failure {
         // Nothing decides what the first answer means.
         self.unproven.take().map_or(failure, Failure::from)
-    }
-
-    fn is_expected(&self, body: &[u8]) -> Result<(), Failure> {
-        let Some(expected) = &self.expected else { return Ok(()) };
-        expected.check(body).map_err(|wrong| Failure::Unknown(wrong.into()))
     }
 }
 

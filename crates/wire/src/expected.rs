@@ -15,7 +15,7 @@ use http::{Method, Request};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
-use crate::api::names;
+use crate::api::{ObjectParts, names};
 use crate::attributes::RequestTarget;
 
 /// The remedy for an answer that is not the API server's.
@@ -127,11 +127,10 @@ struct Details {
 
 /// An event of a watch.
 #[derive(Deserialize)]
-struct AnswerEvent<'a> {
+struct Event<'a, T> {
     #[serde(borrow, rename = "type")]
     type_: Cow<'a, str>,
-    #[serde(borrow)]
-    object: Head<'a>,
+    object: T,
 }
 
 /// The parts of a request by which its answer is recognised.
@@ -246,19 +245,37 @@ impl Expected {
         }
     }
 
+    /// Reads the body of a success that is one object, and checks it.
+    pub(crate) fn read_object(&self, answer: &[u8]) -> Result<ObjectParts, WrongAnswer> {
+        let object: ObjectParts = self.parse(answer)?;
+        let head = Head::of(&object);
+        self.check_kind(&head, "")?;
+        self.check_identity(&head)?;
+        Ok(object)
+    }
+
     /// Checks one line of a watch.
     pub fn check_event(&self, line: &[u8]) -> Result<(), WrongAnswer> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let AnswerEvent { type_, object } = self.parse(line)?;
-        match &*type_ {
-            "ADDED" | "MODIFIED" | "DELETED" => {
-                self.check_kind(&object, "").and_then(|()| self.check_identity(&object))
-            }
-            "BOOKMARK" => self.check_kind(&object, "").and_then(|()| self.check_version(&object)),
+        let Event::<Head<'_>> { type_, object } = self.parse(line)?;
+        self.check_event_head(&type_, &object)
+    }
+
+    /// Reads one line of a watch that is not empty, and checks it. Returns the type of the event and its object.
+    pub(crate) fn read_event(&self, line: &[u8]) -> Result<(String, ObjectParts), WrongAnswer> {
+        let Event::<ObjectParts> { type_, object } = self.parse(line)?;
+        self.check_event_head(&type_, &Head::of(&object))?;
+        Ok((type_.into_owned(), object))
+    }
+
+    fn check_event_head(&self, type_: &str, object: &Head<'_>) -> Result<(), WrongAnswer> {
+        match type_ {
+            "ADDED" | "MODIFIED" | "DELETED" => self.check_kind(object, "").and_then(|()| self.check_identity(object)),
+            "BOOKMARK" => self.check_kind(object, "").and_then(|()| self.check_version(object)),
             "ERROR" if object.kind == "Status" => Ok(()),
-            _ => Err(self.wrong_value("type", &type_)),
+            _ => Err(self.wrong_value("type", type_)),
         }
     }
 
@@ -348,6 +365,19 @@ impl fmt::Display for Expected {
             Some(namespace) => write!(f, " in namespace {namespace}"),
             None => Ok(()),
         }
+    }
+}
+
+impl<'a> Head<'a> {
+    fn of(ObjectParts { kind, api_version, metadata, .. }: &'a ObjectParts) -> Self {
+        let text = |text: &'a Option<String>| Cow::Borrowed(text.as_deref().unwrap_or_default());
+        let metadata = AnswerMetadata {
+            name: text(&metadata.name),
+            namespace: text(&metadata.namespace),
+            uid: text(&metadata.uid),
+            resource_version: text(&metadata.resource_version),
+        };
+        Self { kind: kind.into(), api_version: api_version.into(), metadata, ..Self::default() }
     }
 }
 

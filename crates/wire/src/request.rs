@@ -3,15 +3,16 @@
 use http::Request as HttpRequest;
 use hustings_core::model::{CandidateKey, CandidateKind, CandidatePatch, CandidateRecord, Object, Request};
 use kube_core::params::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube_core::{ObjectList, Resource, request};
-use serde::de::Error as _;
-use serde_json::{Error, Value};
+use kube_core::{Resource, request};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::api::{
-    NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, candidate_patch, empty_lease, lease_patch,
-    new_candidate,
+    NativeVersion, ObjectParts, ReadCandidate, ReadLease, ReadNativeCandidate, candidate_patch, empty_lease,
+    lease_patch, new_candidate,
 };
-use crate::expected::NOT_THE_SERVER;
+use crate::expected::{Expected, NOT_THE_SERVER};
+use crate::failure::FailureCause;
 
 /// The field manager that the server records.
 const FIELD_MANAGER: &str = "hustings";
@@ -26,6 +27,12 @@ pub struct Decoded {
     pub object: Option<Object>,
     /// Whether the server kept the native copies that the request set, if it set any.
     pub keeps_native_fields: Option<bool>,
+}
+
+/// The part of a list of candidates that is read.
+#[derive(Deserialize)]
+struct CandidateList {
+    items: Vec<ReadCandidate>,
 }
 
 /// Returns the request as the API server expects it. `native` is the version of native candidates that it serves.
@@ -75,42 +82,45 @@ pub fn encode(
     }
 }
 
-/// Reads the body of a success, which is [as expected](crate::expected).
-pub fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decoded> {
+/// Reads the body of a success. Fails if it does not answer the request.
+pub(crate) fn decode(request: &Request, expected: &Expected, body: &[u8]) -> Result<Decoded, FailureCause> {
     let mut keeps_native_fields = None;
     let object = match request {
         Request::ReadLease { .. } | Request::CreateLease { .. } | Request::WriteLease { .. } => {
-            let lease: ReadLease = serde_json::from_slice(body)?;
+            let ReadLease { record, .. } = expected.read_object(body)?.into();
             if let Request::WriteLease { write, .. } = request {
-                keeps_native_fields = write.native_fields_kept_in(&lease.record);
+                keeps_native_fields = write.native_fields_kept_in(&record);
             }
-            Some(Object::Lease(lease.record))
+            Some(Object::Lease(record))
         }
         Request::ReadCandidate { candidate } | Request::PatchCandidate { candidate, .. } => {
-            Some(Object::Candidate(read_candidate(candidate.kind, serde_json::from_slice(body)?)))
+            Some(Object::Candidate(candidate_of(candidate.kind, expected.read_object(body)?)))
         }
         Request::CreateCandidate { .. } => {
-            Some(Object::Candidate(serde_json::from_slice::<ReadCandidate>(body)?.record))
+            Some(Object::Candidate(candidate_of(CandidateKind::Hustings, expected.read_object(body)?)))
         }
         Request::ListCandidates { lease_name } => {
-            let list: ObjectList<ReadCandidate> = serde_json::from_slice(body)?;
-            if list.items.iter().any(|candidate| candidate.record.lease_name != *lease_name) {
-                return Err(Error::custom(format!("the list has candidates of other Leases; {NOT_THE_SERVER}")));
+            expected.check(body)?;
+            let CandidateList { items } = serde_json::from_slice(body)?;
+            if items.iter().any(|candidate| candidate.record.lease_name != *lease_name) {
+                return Err(format!("the list has candidates of other Leases; {NOT_THE_SERVER}").into());
             }
-            Some(Object::Candidates(list.items.into_iter().map(|candidate| candidate.record).collect()))
+            Some(Object::Candidates(items.into_iter().map(|candidate| candidate.record).collect()))
         }
         Request::DeleteCandidate { candidate, .. } => {
-            let answer: Value = serde_json::from_slice(body)?;
-            let is_kept = answer["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
-            is_kept.then(|| Object::Candidate(read_candidate(candidate.kind, answer)))
+            expected.check(body)?;
+            // The object, or a Status, which has no finalizers.
+            let answer: ObjectParts = serde_json::from_slice(body)?;
+            let is_kept = answer.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
+            is_kept.then(|| Object::Candidate(candidate_of(candidate.kind, answer)))
         }
     };
     Ok(Decoded { object, keeps_native_fields })
 }
 
-fn read_candidate(kind: CandidateKind, object: Value) -> CandidateRecord {
+fn candidate_of(kind: CandidateKind, object: ObjectParts) -> CandidateRecord {
     match kind {
-        CandidateKind::Hustings => ReadCandidate::from_json(object).record,
-        CandidateKind::Native => ReadNativeCandidate::from_json(object).record,
+        CandidateKind::Hustings => ReadCandidate::from(object).record,
+        CandidateKind::Native => ReadNativeCandidate::from(object).record,
     }
 }

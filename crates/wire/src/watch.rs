@@ -11,8 +11,8 @@ use hustings_core::elector::NoteSeverity;
 use hustings_core::model::Moment;
 use kube_core::{Resource, Status};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
+use crate::api::ObjectParts;
 use crate::driver::Line;
 use crate::expected::Expected;
 use crate::failure::{CANDIDATES, LOG_INTERVAL, NO_CRD, lacks_right, not_allowed};
@@ -64,7 +64,7 @@ pub struct Watch<Id> {
 struct UnderWay<Id> {
     id: Id,
     begun: Moment,
-    expected: Option<Expected>,
+    expected: Expected,
     /// Whether it has shown the object.
     shown: bool,
 }
@@ -82,15 +82,10 @@ pub enum Shown<K> {
     Ended(Line),
 }
 
-#[derive(Deserialize)]
-struct EventType {
-    #[serde(rename = "type")]
-    type_: String,
-}
-
-#[derive(Deserialize)]
-struct ObjectEvent<K> {
-    object: K,
+/// An event that reports an error.
+#[derive(Default, Deserialize)]
+struct ErrorEvent {
+    object: Status,
 }
 
 impl<Id: Copy + PartialEq> Watch<Id> {
@@ -136,41 +131,38 @@ impl<Id: Copy + PartialEq> Watch<Id> {
             self.path, self.name
         );
         let request = Request::get(uri).body(Vec::new()).ok()?;
-        let expected = Expected::of(&request, b"");
+        let expected = Expected::of(&request, b"")?;
         self.under_way = Some(UnderWay { id, begun: now, expected, shown: false });
         self.due = now.after(SHORTEST_WATCH);
         Some((request, now.after(LONGEST_SILENCE)))
     }
 
     /// Reads a line of the watch under way.
-    pub fn line<K: DeserializeOwned>(&mut self, now: Moment, chance: f64, line: &[u8]) -> Shown<K> {
+    pub fn line<K: From<ObjectParts>>(&mut self, now: Moment, chance: f64, line: &[u8]) -> Shown<K> {
         let Some(under_way) = &mut self.under_way else { return Shown::Nothing };
         if line.trim_ascii().is_empty() {
             return Shown::Nothing;
         }
-        if let Some(wrong) = under_way.expected.as_ref().and_then(|expected| expected.check_event(line).err()) {
-            return Shown::Ended(self.failed(now, chance, wrong.to_string()));
-        }
-        let type_ = serde_json::from_slice(line).map(|EventType { type_ }| type_).unwrap_or_default();
+        let (type_, object) = match under_way.expected.read_event(line) {
+            Ok(event) => event,
+            Err(wrong) => return Shown::Ended(self.failed(now, chance, wrong.to_string())),
+        };
         match &*type_ {
-            "ADDED" | "MODIFIED" => match serde_json::from_slice(line) {
-                Ok(ObjectEvent { object }) => {
-                    under_way.shown = true;
-                    Shown::Object(object)
-                }
-                Err(error) => Shown::Ended(self.failed(now, chance, error.to_string())),
-            },
+            "ADDED" | "MODIFIED" => {
+                under_way.shown = true;
+                Shown::Object(object.into())
+            }
             "DELETED" => {
                 under_way.shown = true;
                 Shown::Missing
             }
-            "BOOKMARK" if !under_way.shown && ends_state(line) => {
+            "BOOKMARK" if !under_way.shown && ends_state(&object) => {
                 under_way.shown = true;
                 Shown::Missing
             }
             "ERROR" => {
-                let status = serde_json::from_slice(line).map(|ObjectEvent { object }| object).unwrap_or_default();
-                Shown::Ended(self.refused(now, chance, &status))
+                let ErrorEvent { object } = serde_json::from_slice(line).unwrap_or_default();
+                Shown::Ended(self.refused(now, chance, &object))
             }
             _ => Shown::Nothing,
         }
@@ -231,18 +223,8 @@ pub fn reason_of(status: &Status, verb: &str, resource: &str, namespace: Option<
 }
 
 /// Whether a bookmark is the one after the present state.
-fn ends_state(line: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Bookmark {
-        metadata: BookmarkMetadata,
-    }
-    #[derive(Deserialize)]
-    struct BookmarkMetadata {
-        annotations: std::collections::BTreeMap<String, String>,
-    }
-    serde_json::from_slice(line).is_ok_and(|ObjectEvent { object: Bookmark { metadata } }| {
-        metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true")
-    })
+fn ends_state(ObjectParts { metadata, .. }: &ObjectParts) -> bool {
+    metadata.annotations.as_ref().and_then(|all| all.get(INITIAL_EVENTS_END)).is_some_and(|value| value == "true")
 }
 
 #[cfg(test)]

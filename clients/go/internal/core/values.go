@@ -48,83 +48,88 @@ type Direct struct {
 
 // Created is the answer to [Instance.Create].
 type Created struct {
-	Elector        uint32
-	Session        string
-	Lock           string
-	Warnings       []string
-	LongestWriteUs int64
-	Error          string
+	Elector        uint32   `json:"elector"`
+	Session        string   `json:"session"`
+	Lock           string   `json:"lock"`
+	Warnings       []string `json:"warnings"`
+	LongestWriteUs int64    `json:"longestWriteUs"`
+	Error          string   `json:"error"`
 }
 
-// Decision is the answer to [Instance.Step]. A host puts the fields in force in this order.
+// Decision is the part that this host uses of the answer to [Instance.Step]. It puts the fields in force in this order.
 type Decision struct {
-	Leading      *Leading
-	Range        *Range
-	StopWork     bool
-	AbortWork    bool
-	Requests     []Request
-	Cancel       []uint64
-	Holder       *Holder
-	HolderChange *HolderChange
-	LeaseUID     string
-	Obstacle     *Obstacle
-	Renewal      *Renewal
-	DeadlineUs   *int64
-	Timer        *string
-	Notes        []Note
-	Finished     bool
-	Error        string
+	Leading      *Leading      `json:"leading"`
+	Range        *Range        `json:"range"`
+	StopWork     bool          `json:"stopWork"`
+	AbortWork    bool          `json:"abortWork"`
+	Requests     []Request     `json:"requests"`
+	Cancel       []uint64      `json:"cancel"`
+	Holder       *Holder       `json:"holder"`
+	HolderChange *HolderChange `json:"holderChange"`
+	LeaseUID     string        `json:"leaseUid"`
+	Obstacle     *Obstacle     `json:"obstacle"`
+	Renewal      *Renewal      `json:"renewal"`
+	DeadlineUs   *int64        `json:"deadlineUs"`
+	Notes        []Note        `json:"notes"`
+	Finished     bool          `json:"finished"`
+	Error        string        `json:"error"`
 }
 
 // Leading is the term that this process leads.
 type Leading struct {
-	Number       uint32
-	Token        uint64 `json:",string"`
-	ValidUntilUs int64
+	Number       uint32 `json:"number"`
+	Token        uint64 `json:"token,string"`
+	ValidUntilUs int64  `json:"validUntilUs"`
 }
 
 // Range is the wall-clock time that the last term owns.
 type Range struct {
-	StartUs, EndUs   int64
-	FailsOpenUntilUs *int64
+	StartUs          int64  `json:"startUs"`
+	EndUs            int64  `json:"endUs"`
+	FailsOpenUntilUs *int64 `json:"failsOpenUntilUs"`
 }
 
 // Request is a request to the API server.
 type Request struct {
-	ID           uint64
-	Purpose      string
-	Method, Path string
-	ContentType  *string
-	Body         *string
-	UntilUs      int64
-	Stream       bool
+	ID          uint64 `json:"id"`
+	Purpose     string `json:"purpose"`
+	Method      string `json:"method"`
+	Path        string `json:"path"`
+	ContentType string `json:"contentType"`
+	Body        string `json:"body"`
+	UntilUs     int64  `json:"untilUs"`
+	Stream      bool   `json:"stream"`
 }
 
 // Holder is who holds the Lease.
 type Holder struct {
-	Identity    string
-	ExpiresAtUs *int64
+	Identity    string `json:"identity"`
+	ExpiresAtUs *int64 `json:"expiresAtUs"`
 }
 
-// HolderChange is a change of the holder.
+// HolderChange is a change of the holder, to this one.
 type HolderChange struct {
-	Former *string
-	Holder string
+	Holder string `json:"holder"`
 }
 
 // Obstacle keeps an elector from leading until a person acts.
-type Obstacle struct{ LeaseName, Text string }
+type Obstacle struct {
+	LeaseName string `json:"leaseName"`
+	Text      string `json:"text"`
+}
 
 // Renewal is the end of a renewal.
 type Renewal struct {
-	TookUs    int64
-	Succeeded bool
+	TookUs    int64 `json:"tookUs"`
+	Succeeded bool  `json:"succeeded"`
 }
 
 // Note is a line for the log.
 type Note struct {
-	Level, Code, Text string
-	Fields            map[string]any
+	Level  string         `json:"level"`
+	Code   string         `json:"code"`
+	Text   string         `json:"text"`
+	Fields map[string]any `json:"fields"`
 }
 
 // Class is what a request does.

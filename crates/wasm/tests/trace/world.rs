@@ -277,7 +277,7 @@ impl World {
             it.streams.remove(&cancelled.as_u64().unwrap());
         }
         let wake = decision["deadlineUs"].as_i64().map(|deadline| (deadline - it.moment_offset - now).max(0));
-        for note in decision["notes"].as_array().unwrap() {
+        for note in decision["notes"].as_array().into_iter().flatten() {
             *self.notes.entry(note["code"].as_str().unwrap().to_owned()).or_default() += 1;
         }
         if let Some(wake) = wake {
@@ -286,7 +286,7 @@ impl World {
         if decision["stopWork"] == true {
             self.push(work_takes, Event::Report(host, json!({ "event": "work-stopped" }), String::new()));
         }
-        for request in decision["requests"].as_array().unwrap() {
+        for request in decision["requests"].as_array().into_iter().flatten() {
             self.send(host, request.clone());
         }
     }
@@ -294,7 +294,7 @@ impl World {
     fn send(&mut self, host: usize, request: Value) {
         let latency = 2_000 + i64::try_from(self.draw() % 60_000).unwrap();
         let chance = self.draw() % 100;
-        if request["stream"] == false && chance < self.trouble {
+        if request["stream"] != true && chance < self.trouble {
             match self.draw() % 6 {
                 // Lost on its way: nothing is ever reported.
                 0 => {}

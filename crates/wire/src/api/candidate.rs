@@ -42,6 +42,8 @@ pub struct LeaseCandidateStatus {
     /// ping; Unknown if it was not pinged) and Leading (it holds the Lease). They have no observedGeneration, because
     /// each ping and each answer changes the generation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // No elector reads them.
+    #[cfg_attr(not(feature = "controller"), serde(skip_deserializing))]
     #[cfg_attr(feature = "crd", schemars(length(max = 16)))]
     #[cfg_attr(feature = "crd", x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()])))]
     pub conditions: Vec<Condition>,
@@ -89,34 +91,7 @@ pub struct ReadCandidate {
 impl ReadCandidate {
     /// Reads a candidate. Accepts any JSON.
     pub fn from_json(object: Value) -> Self {
-        Self::of(ObjectParts::from_json(object))
-    }
-
-    fn of(ObjectParts { metadata, spec, status }: ObjectParts) -> Self {
-        let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
-        let spec = &spec;
-        let optional = |field| text(spec, field).map(cut);
-        let [admissible, responsive, leading] = names::CONDITIONS.map(|name| read_condition(&status.conditions, name));
-        let record = CandidateRecord {
-            pod: metadata.owner_references.iter().flatten().find_map(pod_of),
-            emulation_version: optional("emulationVersion"),
-            strategy: optional("strategy"),
-            priority: signed(spec, "priority"),
-            lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
-            session: annotation_text(&metadata, names::SESSION).map(cut),
-            status: RecordedStatus {
-                state: status.state.as_deref().and_then(read_state),
-                message: cut(&status.message),
-                unresponsive_since: status.unresponsive_since.map(|time| time.0),
-                damping_count: u32::try_from(status.damping_count).unwrap_or(0),
-                damped_until: status.damped_until.map(|time| time.0),
-                admissible,
-                responsive,
-                leading,
-            },
-            ..common_fields(CandidateKind::Hustings, &metadata, spec)
-        };
-        Self { metadata, record, status }
+        ObjectParts::from_json(object).into()
     }
 }
 
@@ -161,9 +136,38 @@ const fn is_zero(number: &i32) -> bool {
     *number == 0
 }
 
+impl From<ObjectParts> for ReadCandidate {
+    fn from(ObjectParts { metadata, spec, status, .. }: ObjectParts) -> Self {
+        let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
+        let spec = &spec;
+        let optional = |field| text(spec, field).map(cut);
+        let [admissible, responsive, leading] = names::CONDITIONS.map(|name| read_condition(&status.conditions, name));
+        let record = CandidateRecord {
+            pod: metadata.owner_references.iter().flatten().find_map(pod_of),
+            emulation_version: optional("emulationVersion"),
+            strategy: optional("strategy"),
+            priority: signed(spec, "priority"),
+            lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
+            session: annotation_text(&metadata, names::SESSION).map(cut),
+            status: RecordedStatus {
+                state: status.state.as_deref().and_then(read_state),
+                message: cut(&status.message),
+                unresponsive_since: status.unresponsive_since.map(|time| time.0),
+                damping_count: u32::try_from(status.damping_count).unwrap_or(0),
+                damped_until: status.damped_until.map(|time| time.0),
+                admissible,
+                responsive,
+                leading,
+            },
+            ..common_fields(CandidateKind::Hustings, &metadata, spec)
+        };
+        Self { metadata, record, status }
+    }
+}
+
 impl<'de> Deserialize<'de> for ReadCandidate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ObjectParts::deserialize(deserializer).map(Self::of)
+        ObjectParts::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -35,40 +35,7 @@ pub struct ReadLease {
 impl ReadLease {
     /// Reads a Lease. Accepts any JSON.
     pub fn from_json(object: Value) -> Self {
-        Self::of(ObjectParts::from_json(object))
-    }
-
-    fn of(ObjectParts { metadata, spec, .. }: ObjectParts) -> Self {
-        let spec = &spec;
-        let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
-        let session = metadata.annotations.as_ref().and_then(|all| all.get(names::SESSION));
-        let record = LeaseRecord {
-            uid: metadata.uid.clone().unwrap_or_default(),
-            resource_version: resource_version(&metadata),
-            holder: some("holderIdentity"),
-            duration_seconds: unsigned(spec, "leaseDurationSeconds"),
-            acquire_time: time(spec, "acquireTime"),
-            renew_time: time(spec, "renewTime"),
-            transitions: unsigned(spec, "leaseTransitions"),
-            session: session_mark(session.map(String::as_str)),
-            unparsed: Unparsed::NONE,
-            token: annotation(&metadata, names::TOKEN),
-            preferred_holder: annotation_text(&metadata, names::PREFERRED_HOLDER).map(cut),
-            strategy: annotation_text(&metadata, names::STRATEGY).map(cut),
-            hold: annotation_text(&metadata, names::HOLD).map(cut),
-            acts: lease_acts(&metadata),
-            key: annotation(&metadata, names::KEY),
-            leaving: annotation_text(&metadata, names::LEAVING) == Some(names::LEAVES),
-            history: annotation_text(&metadata, names::HISTORY).map(History::read).unwrap_or_default(),
-            enrolled: metadata
-                .labels
-                .as_ref()
-                .and_then(|labels| labels.get(names::ENROLLED_LABEL))
-                .is_some_and(|value| value == names::ENROLLED),
-            native: NativeFields { strategy: some("strategy"), preferred_holder: some("preferredHolder") },
-        };
-        let unparsed = unparsed(spec, session.map(String::as_str), &record);
-        Self { record: LeaseRecord { unparsed, ..record }, metadata }
+        ObjectParts::from_json(object).into()
     }
 
     /// Annotation `hustings.io/reason`: one sentence on the last election.
@@ -143,12 +110,11 @@ pub fn lease_patch(write: &LeaseWrite) -> Value {
 
 /// The text that the record does not represent exactly, of the fields whose change is a sign of life.
 fn unparsed(spec: &Value, session: Option<&str>, record: &LeaseRecord) -> Unparsed {
-    let unparsed =
-        note_unparsed(Unparsed::NONE, spec, "holderIdentity", &json!(record.holder.as_deref().unwrap_or("")));
-    let unparsed = note_unparsed(unparsed, spec, "leaseDurationSeconds", &json!(record.duration_seconds));
+    let unparsed = note_unparsed(Unparsed::NONE, spec, "holderIdentity", record.holder.as_deref().unwrap_or(""));
+    let unparsed = note_unparsed(unparsed, spec, "leaseDurationSeconds", &record.duration_seconds);
     let unparsed = note_unparsed_time(unparsed, spec, "acquireTime", record.acquire_time);
     let unparsed = note_unparsed_time(unparsed, spec, "renewTime", record.renew_time);
-    let unparsed = note_unparsed(unparsed, spec, "leaseTransitions", &json!(record.transitions));
+    let unparsed = note_unparsed(unparsed, spec, "leaseTransitions", &record.transitions);
     let session = session.filter(|text| *text != record.session.to_string());
     session.map_or(unparsed, |text| unparsed.with(names::SESSION, text))
 }
@@ -215,9 +181,44 @@ fn int32(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
+impl From<ObjectParts> for ReadLease {
+    fn from(ObjectParts { metadata, spec, .. }: ObjectParts) -> Self {
+        let spec = &spec;
+        let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
+        let session = metadata.annotations.as_ref().and_then(|all| all.get(names::SESSION));
+        let record = LeaseRecord {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: resource_version(&metadata),
+            holder: some("holderIdentity"),
+            duration_seconds: unsigned(spec, "leaseDurationSeconds"),
+            acquire_time: time(spec, "acquireTime"),
+            renew_time: time(spec, "renewTime"),
+            transitions: unsigned(spec, "leaseTransitions"),
+            session: session_mark(session.map(String::as_str)),
+            unparsed: Unparsed::NONE,
+            token: annotation(&metadata, names::TOKEN),
+            preferred_holder: annotation_text(&metadata, names::PREFERRED_HOLDER).map(cut),
+            strategy: annotation_text(&metadata, names::STRATEGY).map(cut),
+            hold: annotation_text(&metadata, names::HOLD).map(cut),
+            acts: lease_acts(&metadata),
+            key: annotation(&metadata, names::KEY),
+            leaving: annotation_text(&metadata, names::LEAVING) == Some(names::LEAVES),
+            history: annotation_text(&metadata, names::HISTORY).map(History::read).unwrap_or_default(),
+            enrolled: metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(names::ENROLLED_LABEL))
+                .is_some_and(|value| value == names::ENROLLED),
+            native: NativeFields { strategy: some("strategy"), preferred_holder: some("preferredHolder") },
+        };
+        let unparsed = unparsed(spec, session.map(String::as_str), &record);
+        Self { record: LeaseRecord { unparsed, ..record }, metadata }
+    }
+}
+
 impl<'de> Deserialize<'de> for ReadLease {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ObjectParts::deserialize(deserializer).map(Self::of)
+        ObjectParts::deserialize(deserializer).map(Self::from)
     }
 }
 

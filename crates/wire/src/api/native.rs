@@ -51,10 +51,19 @@ pub struct ReadNativeCandidate {
 impl ReadNativeCandidate {
     /// Reads a candidate. Accepts any JSON.
     pub fn from_json(object: Value) -> Self {
-        Self::of(ObjectParts::from_json(object))
+        ObjectParts::from_json(object).into()
     }
+}
 
-    fn of(ObjectParts { metadata, spec, .. }: ObjectParts) -> Self {
+/// The same candidate, with an empty status.
+impl From<ReadNativeCandidate> for ReadCandidate {
+    fn from(ReadNativeCandidate { metadata, record }: ReadNativeCandidate) -> Self {
+        Self { metadata, record, status: LeaseCandidateStatus::default() }
+    }
+}
+
+impl From<ObjectParts> for ReadNativeCandidate {
+    fn from(ObjectParts { metadata, spec, .. }: ObjectParts) -> Self {
         let spec = &spec;
         let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
         let record = CandidateRecord {
@@ -66,16 +75,9 @@ impl ReadNativeCandidate {
     }
 }
 
-/// The same candidate, with an empty status.
-impl From<ReadNativeCandidate> for ReadCandidate {
-    fn from(ReadNativeCandidate { metadata, record }: ReadNativeCandidate) -> Self {
-        Self { metadata, record, status: LeaseCandidateStatus::default() }
-    }
-}
-
 impl<'de> Deserialize<'de> for ReadNativeCandidate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ObjectParts::deserialize(deserializer).map(Self::of)
+        ObjectParts::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use hustings_core::model::{Unparsed, WireTime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::timestamp::MicroTime;
 
@@ -50,10 +50,14 @@ pub(super) fn signed(spec: &Value, field: &str) -> i32 {
 }
 
 /// Adds `field` to the fields that a record does not represent exactly, unless its text is `shown`.
-pub(super) fn note_unparsed(unparsed: Unparsed, spec: &Value, field: &str, shown: &Value) -> Unparsed {
+pub(super) fn note_unparsed<T>(unparsed: Unparsed, spec: &Value, field: &str, shown: &T) -> Unparsed
+where
+    T: ?Sized,
+    Value: PartialEq<T>,
+{
     match spec.get(field) {
         None | Some(Value::Null) => unparsed,
-        Some(value) if value == shown => unparsed,
+        Some(value) if *value == *shown => unparsed,
         Some(Value::String(text)) => unparsed.with(field, text),
         Some(value) => unparsed.with(field, &value.to_string()),
     }
@@ -61,7 +65,7 @@ pub(super) fn note_unparsed(unparsed: Unparsed, spec: &Value, field: &str, shown
 
 /// Like [`note_unparsed`], for a timestamp that was read as `time`.
 pub(super) fn note_unparsed_time(unparsed: Unparsed, spec: &Value, field: &str, time: Option<WireTime>) -> Unparsed {
-    note_unparsed(unparsed, spec, field, &json!(time.map(MicroTime)))
+    note_unparsed(unparsed, spec, field, &time.map(|time| MicroTime(time).to_string()).unwrap_or_default())
 }
 
 /// The annotation `name`, parsed; `None` if it does not parse.
@@ -82,6 +86,8 @@ pub(super) fn resource_version(metadata: &ObjectMeta) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

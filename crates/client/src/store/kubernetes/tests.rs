@@ -5,7 +5,7 @@ mod missing;
 use http::Response;
 use hustings_core::model::{CandidateKey, CandidatePatch, LeaseWrite, Object, Outcome, Purpose, Set, WireTime};
 use hustings_wire::failure::Failure;
-use hustings_wire::request::{decode, encode};
+use hustings_wire::request::{Decoded, encode};
 use kube::client::Body;
 use kube::core::Status;
 use serde_json::json;
@@ -212,29 +212,46 @@ fn a_patch_of_an_object_that_was_replaced_is_a_conflict() {
     assert_eq!(invalid("spec.leaseDurationSeconds"), Outcome::Refused);
 }
 
+fn candidate_object(api_version: &str, name: &str) -> serde_json::Value {
+    let mut candidate = object(api_version, "LeaseCandidate", name);
+    candidate["spec"]["leaseName"] = json!("l");
+    candidate
+}
+
+/// What a success with this body answers.
+fn success(request: &Request, body: &serde_json::Value) -> Answer {
+    let (mut exchange, _) = Exchange::begin("n", request, NativeVersion::V1beta1).unwrap();
+    match exchange.answered("n", request, 200, None, body.to_string().as_bytes()) {
+        Next::Answered(answer) => answer.map(|Decoded { object, .. }| object),
+        Next::Ask(request) => panic!("{request:?}"),
+    }
+}
+
 #[test]
 fn a_deletion_that_a_finalizer_delays_leaves_the_object() {
     for (finalizers, is_kept) in [(json!(["example.com/f"]), true), (json!([]), false)] {
-        let body = json!({ "metadata": { "name": "c", "resourceVersion": "7", "finalizers": finalizers } });
+        let mut body = candidate_object("hustings.io/v1alpha1", "c");
+        body["metadata"]["finalizers"] = finalizers;
         let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
         let delete = Request::DeleteCandidate { candidate, uid, resource_version: None };
-        let decoded = decode(&delete, body.to_string().as_bytes()).unwrap();
-        assert_eq!(decoded.object.is_some(), is_kept, "{body}");
+        assert_eq!(success(&delete, &body).unwrap().is_some(), is_kept, "{body}");
     }
 }
 
 #[test]
 fn the_answers_to_a_creation_and_to_a_list_contain_candidates() {
-    let candidate = json!({ "metadata": { "name": "c", "uid": "u" }, "spec": { "leaseName": "l" } });
+    let candidate = candidate_object("hustings.io/v1alpha1", "c");
     let create = Request::CreateCandidate { nomination: nomination("c"), renew_time: WireTime::default() };
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
-    let items = json!({ "kind": "LeaseCandidateList", "metadata": {}, "items": [candidate] });
-    let decoded = |request, body: &serde_json::Value| decode(request, body.to_string().as_bytes()).unwrap().object;
-    let Some(Object::Candidate(created)) = decoded(&create, &candidate) else { panic!("no candidate") };
-    let Some(Object::Candidates(listed)) = decoded(&list, &items) else { panic!("no candidates") };
+    let items = json!({
+        "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidateList", "metadata": { "resourceVersion": "8" },
+        "items": [candidate],
+    });
+    let Ok(Some(Object::Candidate(created))) = success(&create, &candidate) else { panic!("no candidate") };
+    let Ok(Some(Object::Candidates(listed))) = success(&list, &items) else { panic!("no candidates") };
     assert_eq!((created.name.as_str(), listed), ("c", vec![created.clone()]));
     let of_other = Request::ListCandidates { lease_name: "other".to_owned() };
-    assert!(decode(&of_other, items.to_string().as_bytes()).is_err(), "a proxy may drop the selector");
+    assert!(success(&of_other, &items).is_err(), "a proxy may drop the selector");
 }
 
 #[tokio::test]
@@ -346,9 +363,8 @@ fn a_request_about_a_native_candidate_goes_to_its_api_in_the_served_version() {
     let patch: serde_json::Value = serde_json::from_slice(sent.body()).unwrap();
     let expected = json!({ "metadata": { "uid": "u" }, "spec": { "pingTime": "1970-01-01T00:00:00.000001Z" } });
     assert_eq!(patch, expected);
-    let answer = json!({ "metadata": { "name": "host_1f" }, "spec": { "leaseName": "l" } }).to_string();
-    let decoded = decode(&ping, answer.as_bytes()).unwrap().object;
-    let Some(Object::Candidate(record)) = decoded else { panic!("no candidate: {decoded:?}") };
+    let answer = candidate_object("coordination.k8s.io/v1beta1", "host_1f");
+    let Ok(Some(Object::Candidate(record))) = success(&ping, &answer) else { panic!("no candidate") };
     assert_eq!(record.key(), CandidateKey::native("host_1f"));
 }
 
