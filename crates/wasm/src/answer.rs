@@ -1,5 +1,5 @@
-//! The answers to a host, as JSON. A field without content is left out, since hosts spend as long on reading an answer as
-//! on its meaning.
+//! The answers to a host, as JSON. A field without content is left out: to write and to read it would take time in each
+//! step.
 
 use std::borrow::Cow;
 use std::ops::Not;

@@ -7,7 +7,8 @@
 //! The rule that must hold: an answer is used only if its kind, apiVersion, name, namespace, uid and resourceVersion are
 //! those for which the request asks. Any other answer is a failure with an unknown outcome.
 
-use std::borrow::Cow;
+mod shapes;
+
 use std::fmt;
 
 use http::header::ACCEPT;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 
 use crate::api::{ObjectParts, names};
 use crate::attributes::RequestTarget;
+use crate::expected::shapes::{AnswerMetadata, AnswerReport, Event, Head, Sent};
 
 /// The remedy for an answer that is not the API server's.
 pub(crate) const NOT_THE_SERVER: &str = "check for a proxy or a login page in between";
@@ -78,77 +80,6 @@ enum AnswerKind {
     Named(String),
     /// The kind of this resource, such as `leases.coordination.k8s.io`.
     Of { resource: String, group: String },
-}
-
-/// The parts of an answer by which it is recognised.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Head<'a> {
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    metadata: AnswerMetadata<'a>,
-    #[serde(borrow)]
-    items: Option<Vec<Head<'a>>>,
-    /// Of a list of resources.
-    #[serde(borrow)]
-    group_version: Cow<'a, str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct AnswerMetadata<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-}
-
-/// A Status about an object.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AnswerReport {
-    status: String,
-    details: Details,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Details {
-    name: String,
-    uid: String,
-}
-
-/// An event of a watch.
-#[derive(Deserialize)]
-struct Event<'a, T> {
-    #[serde(borrow, rename = "type")]
-    type_: Cow<'a, str>,
-    object: T,
-}
-
-/// The parts of a request by which its answer is recognised.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Sent {
-    kind: String,
-    metadata: SentMetadata,
-    preconditions: SentMetadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SentMetadata {
-    name: Option<String>,
-    generate_name: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
 }
 
 impl Expected {
@@ -368,19 +299,6 @@ impl fmt::Display for Expected {
     }
 }
 
-impl<'a> Head<'a> {
-    fn of(ObjectParts { kind, api_version, metadata, .. }: &'a ObjectParts) -> Self {
-        let text = |text: &'a Option<String>| Cow::Borrowed(text.as_deref().unwrap_or_default());
-        let metadata = AnswerMetadata {
-            name: text(&metadata.name),
-            namespace: text(&metadata.namespace),
-            uid: text(&metadata.uid),
-            resource_version: text(&metadata.resource_version),
-        };
-        Self { kind: kind.into(), api_version: api_version.into(), metadata, ..Self::default() }
-    }
-}
-
 impl AnswerKind {
     fn of(target: &RequestTarget<'_>, sent: &Sent) -> Self {
         match &*sent.kind {
@@ -394,12 +312,6 @@ impl AnswerKind {
             Self::Named(name) => kind == name,
             Self::Of { resource, .. } => is_plural(resource, kind),
         }
-    }
-}
-
-impl SentMetadata {
-    fn is_named(&self) -> bool {
-        self.name.is_some() || self.generate_name.is_some()
     }
 }
 
