@@ -12,7 +12,7 @@ use crate::elector::Elector;
 use crate::event::Head;
 
 /// The version of the interface.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Clocks are below this number, so that every language represents an instant without loss.
 const CLOCK_LIMIT: i64 = 1 << 53;

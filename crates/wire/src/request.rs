@@ -32,7 +32,9 @@ pub struct Decoded {
 /// The part of a list of candidates that is read.
 #[derive(Deserialize)]
 struct CandidateList {
-    items: Vec<ReadCandidate>,
+    /// Null if it is empty in Go, but never absent.
+    #[serde(deserialize_with = "Option::deserialize")]
+    items: Option<Vec<ReadCandidate>>,
 }
 
 /// Returns the request as the API server expects it. `native` is the version of native candidates that it serves.
@@ -101,7 +103,7 @@ pub(crate) fn decode(request: &Request, expected: &Expected, body: &[u8]) -> Res
         }
         Request::ListCandidates { lease_name } => {
             expected.check(body)?;
-            let CandidateList { items } = serde_json::from_slice(body)?;
+            let items = serde_json::from_slice::<CandidateList>(body)?.items.unwrap_or_default();
             if items.iter().any(|candidate| candidate.record.lease_name != *lease_name) {
                 return Err(format!("the list has candidates of other Leases; {NOT_THE_SERVER}").into());
             }

@@ -14,7 +14,7 @@ import (
 )
 
 // version is the version of the interface that this package knows.
-const version = 1
+const version = 2
 
 // scratch is the size of the first buffer for an input.
 const scratch = 4096
