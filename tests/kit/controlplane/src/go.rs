@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, setpriority_process};
 
 use crate::tools::{Program, Tools};
 
@@ -91,6 +92,8 @@ impl Tools {
 /// Runs `go build -v`, counts the packages that it names, and prints everything else that it prints.
 fn run(command: &mut Command, compiled: &AtomicUsize) -> Result<()> {
     let mut go = command.stderr(Stdio::piped()).spawn()?;
+    // What runs meanwhile is a test with limits; a build has none.
+    let _ = setpriority_process(Some(Pid::from_child(&go)), 10);
     for line in go.stderr.take().map(BufReader::new).into_iter().flat_map(BufReader::lines) {
         let line = line.context("cannot read what go prints")?;
         if line.contains([' ', ':']) {
