@@ -126,3 +126,27 @@ fn candidate_of(kind: CandidateKind, object: ObjectParts) -> CandidateRecord {
         CandidateKind::Native => ReadNativeCandidate::from(object).record,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_without_items_is_empty_only_if_the_answer_says_so() {
+        let request = Request::ListCandidates { lease_name: "l".to_owned() };
+        let sent = encode("n", &request, NativeVersion::default()).unwrap();
+        let expected = Expected::of(&sent, sent.body()).unwrap();
+        let mut list = json!({
+            "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidateList", "metadata": { "resourceVersion": "8" },
+        });
+        let listed =
+            |list: &Value| decode(&request, &expected, list.to_string().as_bytes()).map(|answer| answer.object);
+        assert!(listed(&list).is_err(), "it has none");
+        for items in [json!([]), json!(null)] {
+            list["items"] = items;
+            assert_eq!(listed(&list).unwrap(), Some(Object::Candidates(Vec::new())), "{list}");
+        }
+    }
+}
