@@ -52,13 +52,12 @@ async fn objects_of_the_greatest_size_are_elected_like_others() {
     let controller = world.controller().await.ready().await;
     controller.leads().await;
     let (name, lease) = ("a".repeat(253), "w".repeat(253));
-    // Few and long: the API server takes long over each.
-    let domain = "d".repeat(253);
-    let finalizers: Vec<_> = (0..700).map(|number| format!("{domain}/{number:0>60}")).collect();
+    // Together just below the 1.5 MiB that etcd takes. Few and long: the API server takes long over each item.
     let annotations = json!({ "example.com/a": "a".repeat(260_000) });
+    let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "o".repeat(1_200_000), "uid": "u" });
     world
         .create(json!({
-            "metadata": { "name": name, "annotations": annotations, "finalizers": finalizers },
+            "metadata": { "name": name, "annotations": annotations, "ownerReferences": [owner] },
             "spec": { "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" },
         }))
         .await;
