@@ -1,6 +1,7 @@
 //! The acts of administrators in force on a Lease and on its candidates, including those without effect.
 
 use hustings_client::api::{names, pin_text};
+use hustings_core::election::Event;
 use hustings_core::model::{Annotation, Hold, LeaseRecord, Pod, PodLabel, Transfer, WireTime};
 
 use super::assisted;
@@ -11,7 +12,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(record) = situation.record() {
         sentences.extend(pause(record, wall));
-        sentences.extend(transfer(record));
+        sentences.extend(transfer(situation, record));
         sentences.extend(pin(situation, record));
         sentences.extend(assisted::act(situation));
         sentences.extend(record.acts.leader_label.as_deref().map(|label| leader_label(situation, label)));
@@ -52,14 +53,17 @@ fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
     sentences
 }
 
-fn transfer(record: &LeaseRecord) -> Option<String> {
-    Some(match record.acts.transfer.as_ref()? {
-        Transfer::Any => "A transfer is in force: the holder hands over to the best other candidate, once.".to_owned(),
-        Transfer::To(name) => {
-            format!(
-                "A transfer to {name} is in force: the holder hands over to it, once, after it has answered a ping."
-            )
+fn transfer(situation: &Situation<'_>, record: &LeaseRecord) -> Option<String> {
+    let to = record.acts.transfer.as_ref()?;
+    let refused = situation.present.events.iter().find(|event| matches!(event, Event::TransferRefused { .. }));
+    Some(match (refused, to) {
+        (Some(refused), _) => format!("{refused} The controller removes the transfer."),
+        (None, Transfer::Any) => {
+            "A transfer is in force: the holder hands over to the best other candidate, once.".to_owned()
         }
+        (None, Transfer::To(name)) => format!(
+            "A transfer to {name} is in force: the holder hands over to it, once, after it has answered a ping."
+        ),
     })
 }
 
