@@ -258,7 +258,8 @@ func (e *Elector) Remaining() time.Duration {
 // Term returns the term that this process leads now, or nil.
 func (e *Elector) Term() *Term {
 	view, _ := e.current()
-	if view.term == nil || view.term.isOver() || !e.IsLeader() {
+	// In this order: the next term begins after the end of this one, so a term that is not over was the leading one.
+	if view.term == nil || !e.IsLeader() || view.term.isOver() {
 		return nil
 	}
 	return view.term
@@ -301,8 +302,9 @@ func (e *Elector) Check(tolerance time.Duration) error {
 	if err := e.Err(); err != nil && !errors.Is(err, ErrStopped) {
 		return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
 	}
-	if stuck := time.Duration(e.clock.moment()-e.dueAt.Load()) * time.Microsecond; e.Err() == nil && stuck > tolerance {
-		return fmt.Errorf("the elector of Lease %s has been stuck for %s", e.name, stuck)
+	// Where no step is due, this is so far below zero that it does not fit a Duration.
+	if stuck := e.clock.moment() - e.dueAt.Load(); e.Err() == nil && stuck > tolerance.Microseconds() {
+		return fmt.Errorf("the elector of Lease %s has been stuck for %s", e.name, time.Duration(stuck)*time.Microsecond)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,10 +194,17 @@ func TestAfterATrapOrAPanicTheProcessNeverLeadsAgainAndTheLeaseExpires(t *testin
 			elector := create(t, server, options)
 			saboteur := &saboteur{harm: func() { harm(elector) }}
 			elector.observers = append(elector.observers, saboteur)
-			r := start(t, elector, nil)
+			r := start(t, elector, func(ctx context.Context, term *Term) {
+				// This work never ends.
+				if _, ok := term.Hold(); !ok {
+					t.Error("no work may begin in a new term")
+				}
+				<-ctx.Done()
+			})
 			term := r.awaitLeader(t)
 			saboteur.armed.Store(true)
 			err := <-r.ended
+			<-term.Aborted()
 			if err == nil || !strings.Contains(err.Error(), "n/l will not lead again") {
 				t.Errorf("error: %v", err)
 			}
@@ -340,7 +348,7 @@ func TestInvalidSettingsAreRefusedWithTheNameOfTheLease(t *testing.T) {
 	}
 }
 
-// A restarted container takes its own Lease back at once. Another container of the same name in another pod waits.
+// A restarted container takes its own Lease back at once.
 func TestARestartedContainerTakesItsLeaseBackAtOnce(t *testing.T) {
 	server := testkit.NewServer(t)
 	report := filepath.Join(t.TempDir(), "report")
@@ -356,17 +364,60 @@ func TestARestartedContainerTakesItsLeaseBackAtOnce(t *testing.T) {
 	testkit.Eventually(t, "it leads again, long before the Lease expires", func() bool { return len(testkit.Reigns(t, report)) == 2 })
 }
 
-// A panic of the work ends the process, and the Lease is given up before.
-func TestAPanicOfTheWorkContinuesAfterTheRelease(t *testing.T) {
+// A panic of the work ends the process. The Lease is given up before, unless it has to expire.
+func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
+	for panics, holder := range map[string]string{"at once": "", "late": "a"} {
+		t.Run(panics, func(t *testing.T) {
+			server := testkit.NewServer(t)
+			report := filepath.Join(t.TempDir(), "report")
+			replica := helper{
+				Server: server.URL, Lease: "l", Report: report, Identity: "a",
+				Seconds: [3]float64{3600, 3000, 1}, Panics: panics,
+			}.start(t)
+			if panics == "late" {
+				testkit.Eventually(t, "it leads", func() bool { return len(testkit.Reigns(t, report)) == 1 })
+				_ = replica.Process.Signal(syscall.SIGTERM)
+			}
+			if err := replica.Wait(); err == nil || err.Error() != "exit status 2" {
+				t.Errorf("it ended with %v", err)
+			}
+			if server.Lease("l") == nil || server.Holder("l") != holder {
+				t.Errorf("%q holds the Lease", server.Holder("l"))
+			}
+		})
+	}
+}
+
+func TestAnElectorIsNotStuckBeforeItRuns(t *testing.T) {
+	options, _ := testOptions(t, "a", steady)
+	elector := create(t, testkit.NewServer(t), options)
+	defer elector.close()
+	if err := elector.Check(0); err != nil {
+		t.Error(err)
+	}
+}
+
+// Until the work has ended, a successor in the same place must not take the Lease back at once.
+func TestTheLockOfAPlaceIsHeldUntilTheWorkHasEnded(t *testing.T) {
 	server := testkit.NewServer(t)
-	replica := helper{
-		Server: server.URL, Lease: "l", Report: filepath.Join(t.TempDir(), "report"), Identity: "a",
-		Seconds: [3]float64{3600, 3000, 1}, Work: "panic",
-	}.start(t)
-	if err := replica.Wait(); err == nil || err.Error() != "exit status 2" {
-		t.Errorf("it ended with %v", err)
+	inPlace := func() (Options, *lockedBuffer) {
+		options, log := testOptions(t, "a", quick)
+		options.PodUID, options.Container = fmt.Sprintf("pod-of-work-%d", os.Getpid()), "web"
+		return options, log
 	}
-	if server.Lease("l") == nil || server.Holder("l") != "" {
-		t.Errorf("%q holds the Lease", server.Holder("l"))
+	isLocked := func() bool {
+		options, log := inPlace()
+		create(t, server, options).close()
+		return strings.Contains(log.String(), "cannot lock this container")
 	}
+	mayEnd := make(chan struct{})
+	options, _ := inPlace()
+	r := startReplica(t, server, options, func(context.Context, *Term) { <-mayEnd })
+	r.awaitLeader(t)
+	r.stop()
+	if err := <-r.ended; !errors.Is(err, ErrWorkDidNotStop) || !isLocked() {
+		t.Errorf("locked: %t, error: %v", isLocked(), err)
+	}
+	close(mayEnd)
+	testkit.Eventually(t, "the place is free", func() bool { return !isLocked() })
 }

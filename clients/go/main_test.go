@@ -27,8 +27,8 @@ type helper struct {
 	Kubeconfig, Server, Lease, Report    string
 	Identity, PodUID, Container, Version string
 	Seconds                              [3]float64 // lease duration, renew deadline, retry period
-	// Misbehaviour of the work: "panic" after a moment, or "deaf" to the end of its term.
-	Work string
+	// When the work panics: "at once", "late", when Run has returned without it, or never.
+	Panics string
 }
 
 func TestMain(m *testing.M) {
@@ -74,17 +74,23 @@ func (h helper) run() {
 	})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	returned := make(chan struct{})
 	err = elector.Run(ctx, func(ctx context.Context, _ *Term) {
-		switch h.Work {
-		case "panic":
+		switch h.Panics {
+		case "at once":
 			panic("of the work")
-		case "deaf":
-			select {}
+		case "late":
+			<-returned
+			panic("of the work")
 		}
 		<-ctx.Done()
 	})
+	close(returned)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		if h.Panics == "late" {
+			time.Sleep(time.Minute)
+		}
 		os.Exit(1)
 	}
 }

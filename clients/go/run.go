@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 )
 
 // Wait waits until this process leads. Work that begins then must use [Term.Hold]. The error is that of the context, or of
@@ -19,7 +18,8 @@ func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(c
 // leads, and its Lease expires. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a
 // term, the elector stands again.
 //
-// If lead panics, the elector gives the Lease up, and then the panic continues in the caller of Run. An elector runs once.
+// If lead panics, the elector gives the Lease up, and then the panic continues in the caller of Run; if Run has returned, it
+// ends the process. An elector runs once.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *Term)) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return errStarted
@@ -28,6 +28,8 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 	if e.options.OnNewLeader != nil {
 		go e.reportHolders()
 	}
+	returned := make(chan struct{})
+	defer close(returned)
 	var former *Term
 	for {
 		term, err := e.nextTerm(context.Background(), former)
@@ -40,11 +42,19 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 			continue
 		}
 		go term.supervise()
-		done := make(chan *panicked, 1)
+		done := make(chan *panicked)
 		go func() {
 			var panics *panicked
 			defer release()
-			defer func() { done <- panics }()
+			defer func() {
+				select {
+				case done <- panics:
+				case <-returned:
+					if panics != nil {
+						panic(panics)
+					}
+				}
+			}()
 			defer func() {
 				if value := recover(); value != nil {
 					panics = &panicked{value, debug.Stack()}
@@ -56,11 +66,12 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 		select {
 		case panics = <-done:
 		case <-e.ended.Done():
+			term.abortAfterGrace()
 			if err := e.Err(); !errors.Is(err, ErrStopped) && !errors.Is(err, ErrAbandoned) {
 				// The elector is dead. Its Lease expires, however soon the work stops.
 				select {
 				case panics = <-done:
-				case <-time.After(e.timing.StopGrace):
+				case <-term.Aborted():
 				}
 			}
 		}
@@ -71,20 +82,19 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 			panic(panics)
 		}
 	}
-	isIdle := former == nil
-	if !isIdle {
-		select {
-		case <-former.work.close():
-			isIdle = true
-		default:
-		}
-	}
+	// While work is left, another instance would have to wait for it.
 	err := e.Err()
-	if isIdle {
-		// Nothing of this instance is left that another one would have to wait for.
+	if former == nil || former.work.isIdle() {
 		e.unlock()
-	} else if errors.Is(err, ErrStopped) {
-		err = ErrWorkDidNotStop
+	} else {
+		former.abortAfterGrace()
+		go func() {
+			<-former.work.idle
+			e.unlock()
+		}()
+		if errors.Is(err, ErrStopped) {
+			err = ErrWorkDidNotStop
+		}
 	}
 	if errors.Is(err, ErrStopped) {
 		return nil

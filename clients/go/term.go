@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Term is one term of this process: from when it takes the Lease up until it loses the Lease or gives it up. The end
@@ -110,6 +111,18 @@ func (t *Term) supervise() {
 	}
 }
 
+// abortAfterGrace aborts the work unless it ends within its grace, after the end of the loop that would do it otherwise.
+func (t *Term) abortAfterGrace() {
+	idle := t.work.close()
+	go func() {
+		select {
+		case <-idle:
+		case <-time.After(t.elector.timing.StopGrace):
+			t.abort()
+		}
+	}()
+}
+
 // isOver returns whether no write may begin in the term.
 func (t *Term) isOver() bool { return t.over.Err() != nil }
 
@@ -146,6 +159,16 @@ func (t *tracker) close() <-chan struct{} {
 	t.closed = true
 	t.closeIfIdle()
 	return t.idle
+}
+
+// isIdle returns whether everything has ended. It lets nothing more begin.
+func (t *tracker) isIdle() bool {
+	select {
+	case <-t.close():
+		return true
+	default:
+		return false
+	}
 }
 
 func (t *tracker) closeIfIdle() {

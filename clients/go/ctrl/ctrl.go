@@ -57,7 +57,7 @@ var errNotRun = errors.New("start the manager with Election.Run, not with its St
 
 // An Election is the election of one manager.
 type Election struct {
-	// elector and lock are nil outside a pod without a namespace, where only a manager without an election can run.
+	// elector is nil outside a pod without a namespace, where only a manager without an election can run.
 	elector *hustings.Elector
 	lock    *lock
 	config  *rest.Config
@@ -76,7 +76,7 @@ func New(config *rest.Config, namespace, name string, options Options) (*Electio
 	}
 	elector, err := hustings.New(config, namespace, name, options)
 	if errors.Is(err, hustings.ErrNoNamespace) {
-		return &Election{config: config, name: name, invalid: err}, nil
+		return &Election{lock: newLock(nil), config: config, name: name, invalid: err}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -99,14 +99,17 @@ func (e *Election) Elector() *hustings.Elector { return e.elector }
 
 // GatedConfig returns the configuration for the manager. Writes fail while this process does not lead, except for events.
 func (e *Election) GatedConfig() *rest.Config {
-	return e.GatedConfigWith(hustings.GateOptions{Allow: hustings.AllowEvents})
+	return e.GatedConfigWith(hustings.GateOptions{})
 }
 
-// GatedConfigWith is like [Election.GatedConfig], with settings of the gate. Such settings let writes wait until this
-// process leads. It panics if they are not valid.
+// GatedConfigWith is like [Election.GatedConfig], with settings of the gate, which may let writes wait until this process
+// leads. Events pass unless Allow is set. It panics if the settings are not valid.
 func (e *Election) GatedConfigWith(options hustings.GateOptions) *rest.Config {
 	if e.elector == nil {
 		return rest.CopyConfig(e.config)
+	}
+	if options.Allow == nil {
+		options.Allow = hustings.AllowEvents
 	}
 	gate, err := e.elector.Gate(options)
 	if err != nil {
@@ -141,10 +144,11 @@ func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.open }
 // up while controllers run, and it expires when they run for longer than that.
 func (e *Election) Manager(options ctrl.Options) ctrl.Options {
 	e.disabled.Store(!options.LeaderElection)
-	if !options.LeaderElection || e.elector == nil {
+	if !options.LeaderElection {
 		return options
 	}
 	switch timeout := options.GracefulShutdownTimeout; {
+	case e.elector == nil:
 	case timeout == nil:
 		options.GracefulShutdownTimeout = &e.grace
 	case *timeout <= 0 || *timeout > e.grace:
@@ -295,8 +299,13 @@ func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error 
 // RecordEvent does nothing: the elector publishes events itself.
 func (l *lock) RecordEvent(string) {}
 
-// Identity returns the identity of this replica.
-func (l *lock) Identity() string { return l.elector.Identity() }
+// Identity returns the identity of this replica. Without an elector there is none, and no manager starts.
+func (l *lock) Identity() string {
+	if l.elector == nil {
+		return ""
+	}
+	return l.elector.Identity()
+}
 
 // Describe names the Lease.
 func (l *lock) Describe() string { return l.elector.Lease() }

@@ -236,19 +236,20 @@ func TestOutsideAPodANamespaceIsNeededForAnElectionOnly(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	server := testkit.NewServer(t)
 	election := NewOrDie(server.Config(), "", "l", Options{})
-	off := metricsserver.Options{BindAddress: "0"}
-	mgr, err := ctrl.NewManager(election.GatedConfig(), election.Manager(ctrl.Options{Metrics: off}))
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := election.Run(ctx, mgr); err != nil {
-		t.Error(err)
-	}
-	election.Manager(ctrl.Options{LeaderElection: true})
-	if err := election.Run(ctx, mgr); !errors.Is(err, hustings.ErrNoNamespace) {
-		t.Errorf("error: %v", err)
+	for _, elects := range []bool{false, true} {
+		options := ctrl.Options{LeaderElection: elects, Metrics: metricsserver.Options{BindAddress: "0"}}
+		mgr, err := ctrl.NewManager(election.GatedConfig(), election.Manager(options))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := election.Run(ctx, mgr); errors.Is(err, hustings.ErrNoNamespace) != elects || err != nil && !elects {
+			t.Errorf("error: %v", err)
+		}
+		if err := mgr.Start(ctx); elects && err == nil {
+			t.Error("a manager without its election runs")
+		}
 	}
 }
 
