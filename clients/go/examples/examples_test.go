@@ -4,8 +4,10 @@ package examples
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +18,14 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"hustings.io/go/internal/testkit"
 )
@@ -181,14 +188,10 @@ func TestAProgramWithRunOrDieChangesItsImport(t *testing.T) {
 }
 
 func TestAProjectOfKubebuilderChangesFewLines(t *testing.T) {
-	config, kubeconfig := testkit.Config(t), testkit.Kubeconfig(t)
 	_, after := build(t, 1, "kubebuilder/cmd", 5)
-	client := kubernetes.NewForConfigOrDie(config)
+	client := kubernetes.NewForConfigOrDie(testkit.Config(t))
 	namespace := "kubebuilder-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
-	object := metav1.ObjectMeta{Name: namespace}
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: object}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := install(t, client, namespace)
 	greet := func(name string) {
 		t.Helper()
 		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
@@ -213,15 +216,67 @@ func TestAProjectOfKubebuilderChangesFewLines(t *testing.T) {
 	greet("ada")
 	second, metrics := start(after, "second")
 	second.await(t, "starting manager")
-	// A standby serves its metrics.
-	testkit.Eventually(t, "the standby serves metrics", func() bool {
-		connection, err := net.Dial("tcp", metrics)
-		return err == nil && connection.Close() == nil
+	testkit.Eventually(t, "the standby serves its metrics", func() bool {
+		answer, err := http.Get("http://" + metrics + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		return err == nil && strings.Contains(string(text), "controller_runtime_")
 	})
 	first.stop(t)
 	second.await(t, "Starting workers")
 	greet("grace")
 	second.stop(t)
+}
+
+// install creates the namespace with the ServiceAccount and the permissions of the example, and returns a kubeconfig of the
+// ServiceAccount.
+func install(t *testing.T, client kubernetes.Interface, namespace string) string {
+	t.Helper()
+	rbac, core, created := client.RbacV1(), client.CoreV1(), metav1.CreateOptions{}
+	read := func(name string, into metav1.Object) {
+		text, err := os.ReadFile("kubebuilder/config/rbac/" + name + ".yaml")
+		if err == nil {
+			err = yaml.UnmarshalStrict(text, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		into.SetNamespace(namespace)
+	}
+	var account corev1.ServiceAccount
+	var election rbacv1.Role
+	var elects rbacv1.RoleBinding
+	var manager rbacv1.ClusterRole
+	var manages rbacv1.ClusterRoleBinding
+	read("service_account", &account)
+	read("leader_election_role", &election)
+	read("leader_election_role_binding", &elects)
+	read("role", &manager)
+	read("role_binding", &manages)
+	// As kustomize does.
+	manager.Name, manages.Name = namespace+"-"+manager.Name, namespace+"-"+manages.Name
+	manages.RoleRef.Name = manager.Name
+	elects.Subjects[0].Namespace, manages.Subjects[0].Namespace = namespace, namespace
+	_, noNamespace := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, created)
+	_, noAccount := core.ServiceAccounts(namespace).Create(t.Context(), &account, created)
+	_, noElection := rbac.Roles(namespace).Create(t.Context(), &election, created)
+	_, notElects := rbac.RoleBindings(namespace).Create(t.Context(), &elects, created)
+	_, noManager := rbac.ClusterRoles().Create(t.Context(), &manager, created)
+	_, notManages := rbac.ClusterRoleBindings().Create(t.Context(), &manages, created)
+	token, noToken := core.ServiceAccounts(namespace).CreateToken(t.Context(), account.Name, new(authenticationv1.TokenRequest), created)
+	file, err := clientcmd.LoadFromFile(testkit.Kubeconfig(t))
+	if err := errors.Join(noNamespace, noAccount, noElection, notElects, noManager, notManages, noToken, err); err != nil {
+		t.Fatal(err)
+	}
+	file.AuthInfos[file.Contexts[file.CurrentContext].AuthInfo] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func freeAddress(t *testing.T) string {
