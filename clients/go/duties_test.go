@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
+	"hustings.io/go/internal/core"
 	"hustings.io/go/internal/testkit"
 )
 
@@ -82,6 +86,25 @@ func TestEachRequestIsSentOnceAndAtOnce(t *testing.T) {
 		if times > 1 {
 			t.Errorf("sent %d times: %s", times, body)
 		}
+	}
+}
+
+func TestNoRedirectIsFollowed(t *testing.T) {
+	var followed atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if followed.Store(r.URL.Path != "/"); !followed.Load() {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}
+	}))
+	defer server.Close()
+	connections, err := connectionsOf(&rest.Config{Host: server.URL}, systemClock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, until := make(reports, 1), systemClock.moment()+time.Minute.Microseconds()
+	connections.send(t.Context(), &core.Request{ID: 1, Method: "GET", Path: "/", UntilUs: until}, got.report)
+	if event := <-got; event.Event != "answer" || event.Status != http.StatusTemporaryRedirect || followed.Load() {
+		t.Errorf("followed: %t, %+v", followed.Load(), event)
 	}
 }
 
