@@ -29,7 +29,7 @@ func bodyOf(r *http.Request) string {
 }
 
 func TestThisProcessNoLongerLeadsWhenItsReleaseIsSent(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	options, _ := testOptions(t, "a", steady)
 	r := startReplica(t, server, options, nil)
 	r.awaitLeader(t)
@@ -51,7 +51,7 @@ func TestThisProcessNoLongerLeadsWhenItsReleaseIsSent(t *testing.T) {
 
 // Neither retries nor the rate limit of the configuration come between the core and the server.
 func TestEachRequestIsSentOnceAndAtOnce(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	config := server.Config()
 	config.QPS, config.Burst = 1e-6, 1
 	options, _ := testOptions(t, "a", steady)
@@ -109,7 +109,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 }
 
 func TestATokenThatIsRefusedIsReadAnewAndCostsNoTerm(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	var valid atomic.Value
 	valid.Store("first")
 	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -147,7 +147,7 @@ func TestATokenThatIsRefusedIsReadAnewAndCostsNoTerm(t *testing.T) {
 
 // While a process is suspended, its clock counts on, and its loop does nothing.
 func TestAProcessThatWasSuspendedNoLongerLeads(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	var suspended atomic.Int64
 	connections, err := connectionsOf(server.Config(), clock{
 		moment: func() int64 { return systemClock.moment() + suspended.Load() }, wall: systemClock.wall,

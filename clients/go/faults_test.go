@@ -49,7 +49,7 @@ func TestATermEndsWhenRenewalsFailAndANewOneBeginsWhenTheySucceed(t *testing.T) 
 		"silent": silent, "cut": cut,
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := testkit.NewServer(t)
+			server := testkit.NewServerWithLease(t)
 			options, _ := testOptions(t, "a", quick)
 			r := startReplica(t, server, options, nil)
 			term := r.awaitLeader(t)
@@ -68,7 +68,7 @@ func TestATermEndsWhenRenewalsFailAndANewOneBeginsWhenTheySucceed(t *testing.T) 
 }
 
 func TestOneFailedRenewalCostsNoTerm(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	options, _ := testOptions(t, "a", steady)
 	r := startReplica(t, server, options, nil)
 	term := r.awaitLeader(t)
@@ -107,7 +107,7 @@ func (discarded) WriteHeader(int)                {}
 
 // A watch may fall silent although its connection lives: the standby polls, and takes a released Lease.
 func TestASilentWatchDelaysNoSuccessorForLong(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	var silent atomic.Bool
 	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") == "" || !silent.Load() {
@@ -135,7 +135,7 @@ func TestASilentWatchDelaysNoSuccessorForLong(t *testing.T) {
 
 // After a failover of the load balancer, existing connections get no answer, and new ones work.
 func TestADeadConnectionIsReplacedAndCostsNoTerm(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	var failedOver atomic.Bool
 	var dead sync.Map
 	var lost atomic.Int32
@@ -189,7 +189,7 @@ func TestAfterATrapOrAPanicTheProcessNeverLeadsAgainAndTheLeaseExpires(t *testin
 		"panic": func(*Elector) { panic("of an observer") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := testkit.NewServer(t)
+			server := testkit.NewServerWithLease(t)
 			options, _ := testOptions(t, "a", quick)
 			elector := create(t, server, options)
 			saboteur := &saboteur{harm: func() { harm(elector) }}
@@ -221,7 +221,7 @@ func TestAfterATrapOrAPanicTheProcessNeverLeadsAgainAndTheLeaseExpires(t *testin
 }
 
 func TestTheLeaseIsReleasedAfterTheWorkHasEndedAndNotBefore(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	options, _ := testOptions(t, "a", steady)
 	mayEnd, held := make(chan struct{}), make(chan func(), 1)
 	r := startReplica(t, server, options, func(ctx context.Context, term *Term) {
@@ -258,7 +258,7 @@ func TestTheLeaseIsReleasedAfterTheWorkHasEndedAndNotBefore(t *testing.T) {
 }
 
 func TestWorkThatDoesNotStopLetsTheLeaseExpire(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	options, _ := testOptions(t, "a", quick)
 	forever := make(chan struct{})
 	defer close(forever)
@@ -277,7 +277,7 @@ func TestWorkThatDoesNotStopLetsTheLeaseExpire(t *testing.T) {
 }
 
 func TestAResignedTermIsGivenUpAndAnotherReplicaLeads(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	options, _ := testOptions(t, "a", steady)
 	first := startReplica(t, server, options, nil)
 	first.awaitLeader(t)
@@ -292,7 +292,7 @@ func TestAResignedTermIsGivenUpAndAnotherReplicaLeads(t *testing.T) {
 }
 
 func TestAReplicaWithAHigherKeyIsHandedTheLease(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	low, none, high := int64(5), (*int64)(nil), int64(1<<62)
 	options, _ := testOptions(t, "a", steady)
 	options.Key = &low
@@ -315,7 +315,7 @@ func TestAReplicaWithAHigherKeyIsHandedTheLease(t *testing.T) {
 
 // A thief that edits the Lease ends the term at once.
 func TestATermThatIsLostToAnotherHolderEndsAtOnce(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	options, log := testOptions(t, "a", Timing{})
 	r := startReplica(t, server, options, nil)
 	term := r.awaitLeader(t)
@@ -328,7 +328,7 @@ func TestATermThatIsLostToAnotherHolderEndsAtOnce(t *testing.T) {
 }
 
 func TestInvalidSettingsAreRefusedWithTheNameOfTheLease(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	for _, c := range []struct {
 		namespace, lease string
 		options          Options
@@ -350,7 +350,7 @@ func TestInvalidSettingsAreRefusedWithTheNameOfTheLease(t *testing.T) {
 
 // A restarted container takes its own Lease back at once.
 func TestARestartedContainerTakesItsLeaseBackAtOnce(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	report := filepath.Join(t.TempDir(), "report")
 	replica := helper{
 		Server: server.URL, Lease: "l", Report: report, Identity: "a",
@@ -368,7 +368,7 @@ func TestARestartedContainerTakesItsLeaseBackAtOnce(t *testing.T) {
 func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
 	for panics, holder := range map[string]string{"at once": "", "late": "a"} {
 		t.Run(panics, func(t *testing.T) {
-			server := testkit.NewServer(t)
+			server := testkit.NewServerWithLease(t)
 			report := filepath.Join(t.TempDir(), "report")
 			replica := helper{
 				Server: server.URL, Lease: "l", Report: report, Identity: "a",
@@ -390,7 +390,7 @@ func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
 
 func TestAnElectorIsNotStuckBeforeItRuns(t *testing.T) {
 	options, _ := testOptions(t, "a", steady)
-	elector := create(t, testkit.NewServer(t), options)
+	elector := create(t, testkit.NewServerWithLease(t), options)
 	defer elector.close()
 	if err := elector.Check(0); err != nil {
 		t.Error(err)
@@ -399,7 +399,7 @@ func TestAnElectorIsNotStuckBeforeItRuns(t *testing.T) {
 
 // Until the work has ended, a successor in the same place must not take the Lease back at once.
 func TestTheLockOfAPlaceIsHeldUntilTheWorkHasEnded(t *testing.T) {
-	server := testkit.NewServer(t)
+	server := testkit.NewServerWithLease(t)
 	inPlace := func() (Options, *lockedBuffer) {
 		options, log := testOptions(t, "a", quick)
 		options.PodUID, options.Container = fmt.Sprintf("pod-of-work-%d", os.Getpid()), "web"

@@ -37,6 +37,8 @@ type Server struct {
 	history     []change
 	requests    map[string]int
 	fault       Fault
+	// real answers what no fault does; nil for the model.
+	real *realServer
 }
 
 // A Fault may answer a request instead of the server. It returns whether it has.
@@ -89,6 +91,9 @@ func (s *Server) SetFault(fault Fault) {
 
 // Lease returns a Lease, or nil.
 func (s *Server) Lease(name string) Object {
+	if s.real != nil {
+		return s.real.lease(name)
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.leases[name]
@@ -110,6 +115,10 @@ func (s *Server) Requests(method, path string) int {
 
 // Patch merges a patch into a Lease, whatever its version is.
 func (s *Server) Patch(name string, patch Object) {
+	if s.real != nil {
+		s.real.patch(name, patch)
+		return
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.store("MODIFIED", merge(s.leases[name], patch).(Object))
@@ -127,6 +136,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // Handle handles a request without the fault.
 func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
+	if s.real != nil {
+		s.real.proxy.ServeHTTP(w, r)
+		return
+	}
 	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, Leases), "/")
 	switch {
 	case !strings.HasPrefix(r.URL.Path, Leases):
