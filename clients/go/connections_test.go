@@ -154,6 +154,9 @@ func TestAnElectorThatHasEndedLeavesNoConnectionAndNoInstance(t *testing.T) {
 	}
 	r.stop()
 	testkit.Eventually(t, "no connection is left", func() bool { return server.Connections.Load() == 0 })
+	// The loop closes the instance before the connections.
+	r.connections.mutex.Lock()
+	defer r.connections.mutex.Unlock()
 	if r.instance.Drop(r.handle) == nil {
 		t.Fatal("the instance still answers")
 	}

@@ -124,26 +124,40 @@ func (b *bench) rest(kind kind) error {
 	return nil
 }
 
-// start measures processes with one elector.
+// start measures processes with one elector, and one with an elector for each Lease.
 func (b *bench) start(kind kind) error {
+	var one float64
 	for range 3 {
-		b.groups++
-		process, err := start(b.replica(kind, 0, "", b.names()[:1]))
+		created, resident, err := b.alone(kind, 1)
 		if err != nil {
 			return err
 		}
-		defer process.kill()
-		if _, err := first("a lone replica leads", leads, 1, 0, process); err != nil {
-			return err
-		}
-		b.addValue("start: ms until the first elector of a process exists", kind, float64(process.find(created, 0)[0].At)/1000)
-		time.Sleep(5 * time.Second)
-		resident, err := process.residentMB()
-		if err != nil {
-			return err
-		}
+		one = resident
+		b.addValue("start: ms until the first elector of a process exists", kind, float64(created)/1000)
 		b.addValue("resident memory of a process with one elector, MB", kind, resident)
-		process.kill()
 	}
-	return nil
+	if b.leases == 1 {
+		return nil
+	}
+	_, all, err := b.alone(kind, b.leases)
+	if err == nil {
+		b.addValue("resident memory for each further elector, MB", kind, (all-one)/float64(b.leases-1))
+	}
+	return err
+}
+
+// alone runs a process that leads so many Leases, and returns how long its first elector took to create, and its memory.
+func (b *bench) alone(kind kind, leases int) (createdMicros int64, residentMB float64, err error) {
+	b.groups++
+	process, err := start(b.replica(kind, 0, "", b.names()[:leases]))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer process.kill()
+	if _, err := first("a lone replica leads", leads, leases, 0, process); err != nil {
+		return 0, 0, err
+	}
+	time.Sleep(5 * time.Second)
+	residentMB, err = process.residentMB()
+	return process.find(created, 0)[0].At, residentMB, err
 }
