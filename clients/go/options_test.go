@@ -6,8 +6,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"hustings.io/go/internal/testkit"
 )
@@ -109,5 +115,28 @@ func TestARangeEndsWithItsTermUnlessItFailsOpenAndAKeptLeaseExpires(t *testing.T
 		if _, err := r.Wait(ctx); !errors.Is(err, ErrStopped) {
 			t.Errorf("error: %v", err)
 		}
+	}
+}
+
+func TestTheServerStoresTheEventsOfTerms(t *testing.T) {
+	config := testkit.Config(t)
+	options, _ := testOptions(t, "a", steady)
+	options.Events = true
+	lease := "events-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
+	elector, err := New(config, "default", lease, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, elector, nil)
+	r.awaitLeader(t)
+	r.stop()
+	client := kubernetes.NewForConfigOrDie(config).EventsV1().Events("default")
+	for _, action := range []string{"BecomeLeader", "StopLeading"} {
+		testkit.Eventually(t, "there is an event "+action, func() bool {
+			events, err := client.List(t.Context(), metav1.ListOptions{})
+			return err == nil && slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
+				return event.Regarding.Kind == "Lease" && event.Regarding.Name == lease && event.Action == action
+			})
+		})
 	}
 }
