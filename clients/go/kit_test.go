@@ -12,10 +12,10 @@ import (
 )
 
 var (
-	// quick are durations by which a term lasts for a second without a renewal, for tests that wait for its end.
+	// quick are durations by which a term lasts for seconds without a renewal, for tests that wait for its end.
 	quick = Timing{
-		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
-		RequestTimeout: 300 * time.Millisecond, StopGrace: 500 * time.Millisecond,
+		LeaseDuration: 4 * time.Second, RenewDeadline: 2500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond,
+		RequestTimeout: time.Second, StopGrace: 500 * time.Millisecond,
 	}
 	// steady are durations by which a machine under load costs no term.
 	steady = Timing{
