@@ -55,11 +55,7 @@ func TestEachRequestIsSentOnceAndAtOnce(t *testing.T) {
 	config := server.Config()
 	config.QPS, config.Burst = 1e-6, 1
 	options, _ := testOptions(t, "a", steady)
-	elector, err := New(config, "n", "l", options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := start(t, elector, nil)
+	r := start(t, createFor(t, config, options), nil)
 	r.awaitLeader(t)
 	var mutex sync.Mutex
 	bodies := map[string]int{}
@@ -129,17 +125,13 @@ func TestATokenThatIsRefusedIsReadAnewAndCostsNoTerm(t *testing.T) {
 	config := server.Config()
 	config.BearerTokenFile = file
 	options, _ := testOptions(t, "a", steady)
-	elector, err := New(config, "n", "l", options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := start(t, elector, nil)
+	r := start(t, createFor(t, config, options), nil)
 	term := r.awaitLeader(t)
 	write("second")
 	valid.Store("second")
-	spec := func() any { return server.Lease("l")["spec"].(testkit.Object)["renewTime"] }
-	refused := spec()
-	testkit.Eventually(t, "renewals succeed again", func() bool { return spec() != refused })
+	renewedAt := func() any { return server.Lease("l")["spec"].(testkit.Object)["renewTime"] }
+	before := renewedAt()
+	testkit.Eventually(t, "renewals succeed again", func() bool { return renewedAt() != before })
 	if r.Term() != term {
 		t.Error("the term is over")
 	}
@@ -162,14 +154,9 @@ func TestAProcessThatWasSuspendedNoLongerLeads(t *testing.T) {
 	}
 	r := start(t, elector, nil)
 	term := r.awaitLeader(t)
-	silent := func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPatch {
-			_, _ = io.Copy(io.Discard, r.Body)
-			<-r.Context().Done()
-		}
-		return r.Method == http.MethodPatch
-	}
-	server.SetFault(silent)
+	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+		return r.Method == http.MethodPatch && testkit.Silence(w, r)
+	})
 	suspended.Add(steady.RenewDeadline.Microseconds())
 	if r.IsLeader() || r.Term() != nil {
 		t.Error("it leads although its validity has ended")

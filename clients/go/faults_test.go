@@ -2,16 +2,13 @@ package hustings
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,12 +28,6 @@ func TestATermEndsWhenRenewalsFailAndANewOneBeginsWhenTheySucceed(t *testing.T) 
 			return true
 		}
 	}
-	silent := func(_ http.ResponseWriter, r *http.Request) bool {
-		// The connection stays, and nothing answers.
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-		return true
-	}
 	cut := func(w http.ResponseWriter, r *http.Request) bool {
 		connection, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -46,7 +37,7 @@ func TestATermEndsWhenRenewalsFailAndANewOneBeginsWhenTheySucceed(t *testing.T) 
 	}
 	for name, fault := range map[string]testkit.Fault{
 		"409": status(409, ""), "429": status(429, "1"), "500": status(500, ""), "403": status(403, ""),
-		"silent": silent, "cut": cut,
+		"silent": testkit.Silence, "cut": cut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := testkit.NewServerWithLease(t)
@@ -139,7 +130,7 @@ func TestADeadConnectionIsReplacedAndCostsNoTerm(t *testing.T) {
 	var failedOver atomic.Bool
 	var dead sync.Map
 	var lost atomic.Int32
-	server.SetFault(func(_ http.ResponseWriter, r *http.Request) bool {
+	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if !failedOver.Load() {
 			dead.Store(r.RemoteAddr, true)
 			return false
@@ -150,9 +141,7 @@ func TestADeadConnectionIsReplacedAndCostsNoTerm(t *testing.T) {
 		if r.Method == http.MethodPatch {
 			lost.Add(1)
 		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-		return true
+		return testkit.Silence(w, r)
 	})
 	options, _ := testOptions(t, "a", steady)
 	options.Timing.RequestTimeout = quick.RequestTimeout
@@ -218,62 +207,6 @@ func TestAfterATrapOrAPanicTheProcessNeverLeadsAgainAndTheLeaseExpires(t *testin
 			startReplica(t, server, options, nil).awaitLeader(t)
 		})
 	}
-}
-
-func TestTheLeaseIsReleasedAfterTheWorkHasEndedAndNotBefore(t *testing.T) {
-	server := testkit.NewServerWithLease(t)
-	options, _ := testOptions(t, "a", steady)
-	mayEnd, held := make(chan struct{}), make(chan func(), 1)
-	r := startReplica(t, server, options, func(ctx context.Context, term *Term) {
-		release, ok := term.Hold()
-		if !ok {
-			t.Error("no work may begin in a new term")
-		}
-		held <- release
-		<-mayEnd
-	})
-	term := r.awaitLeader(t)
-	release := <-held
-	r.stop()
-	<-term.Context().Done()
-	for _, end := range []func(){func() { close(mayEnd) }, release} {
-		patches := server.Requests(http.MethodPatch, testkit.Leases+"/l")
-		testkit.Eventually(t, "renewals go on", func() bool {
-			return server.Requests(http.MethodPatch, testkit.Leases+"/l") > patches+3
-		})
-		if server.Holder("l") != "a" || !r.IsLeader() {
-			t.Error("the Lease is given up while work runs")
-		}
-		if _, ok := term.Hold(); ok {
-			t.Error("work may begin although the term is to be given up")
-		}
-		end()
-	}
-	if err := <-r.ended; err != nil {
-		t.Error(err)
-	}
-	if holder := server.Holder("l"); holder != "" {
-		t.Errorf("%s still holds the Lease", holder)
-	}
-}
-
-func TestWorkThatDoesNotStopLetsTheLeaseExpire(t *testing.T) {
-	server := testkit.NewServerWithLease(t)
-	options, _ := testOptions(t, "a", quick)
-	forever := make(chan struct{})
-	defer close(forever)
-	r := startReplica(t, server, options, func(context.Context, *Term) { <-forever })
-	term := r.awaitLeader(t)
-	r.stop()
-	if err := <-r.ended; !errors.Is(err, ErrWorkDidNotStop) {
-		t.Errorf("error: %v", err)
-	}
-	<-term.Aborted()
-	if r.IsLeader() || server.Holder("l") != "a" {
-		t.Error("the Lease was given up while work runs")
-	}
-	options, _ = testOptions(t, "b", quick)
-	startReplica(t, server, options, nil).awaitLeader(t)
 }
 
 func TestAResignedTermIsGivenUpAndAnotherReplicaLeads(t *testing.T) {
@@ -364,30 +297,6 @@ func TestARestartedContainerTakesItsLeaseBackAtOnce(t *testing.T) {
 	testkit.Eventually(t, "it leads again, long before the Lease expires", func() bool { return len(testkit.Reigns(t, report)) == 2 })
 }
 
-// A panic of the work ends the process. The Lease is given up before, unless it has to expire.
-func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
-	for panics, holder := range map[string]string{"at once": "", "late": "a"} {
-		t.Run(panics, func(t *testing.T) {
-			server := testkit.NewServerWithLease(t)
-			report := filepath.Join(t.TempDir(), "report")
-			replica := helper{
-				Server: server.URL, Lease: "l", Report: report, Identity: "a",
-				Seconds: [3]float64{3600, 3000, 1}, Panics: panics,
-			}.start(t)
-			if panics == "late" {
-				testkit.Eventually(t, "it leads", func() bool { return len(testkit.Reigns(t, report)) == 1 })
-				_ = replica.Process.Signal(syscall.SIGTERM)
-			}
-			if err := replica.Wait(); err == nil || err.Error() != "exit status 2" {
-				t.Errorf("it ended with %v", err)
-			}
-			if server.Lease("l") == nil || server.Holder("l") != holder {
-				t.Errorf("%q holds the Lease", server.Holder("l"))
-			}
-		})
-	}
-}
-
 func TestAnElectorIsNotStuckBeforeItRuns(t *testing.T) {
 	options, _ := testOptions(t, "a", steady)
 	elector := create(t, testkit.NewServerWithLease(t), options)
@@ -395,29 +304,4 @@ func TestAnElectorIsNotStuckBeforeItRuns(t *testing.T) {
 	if err := elector.Check(0); err != nil {
 		t.Error(err)
 	}
-}
-
-// Until the work has ended, a successor in the same place must not take the Lease back at once.
-func TestTheLockOfAPlaceIsHeldUntilTheWorkHasEnded(t *testing.T) {
-	server := testkit.NewServerWithLease(t)
-	inPlace := func() (Options, *lockedBuffer) {
-		options, log := testOptions(t, "a", quick)
-		options.PodUID, options.Container = fmt.Sprintf("pod-of-work-%d", os.Getpid()), "web"
-		return options, log
-	}
-	isLocked := func() bool {
-		options, log := inPlace()
-		create(t, server, options).close()
-		return strings.Contains(log.String(), "cannot lock this container")
-	}
-	mayEnd := make(chan struct{})
-	options, _ := inPlace()
-	r := startReplica(t, server, options, func(context.Context, *Term) { <-mayEnd })
-	r.awaitLeader(t)
-	r.stop()
-	if err := <-r.ended; !errors.Is(err, ErrWorkDidNotStop) || !isLocked() {
-		t.Errorf("locked: %t, error: %v", isLocked(), err)
-	}
-	close(mayEnd)
-	testkit.Eventually(t, "the place is free", func() bool { return !isLocked() })
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"hustings.io/go/internal/testkit"
 )
 
@@ -64,7 +66,12 @@ type replica struct {
 // create returns an elector that does not run yet.
 func create(t *testing.T, server *testkit.Server, options Options) *Elector {
 	t.Helper()
-	elector, err := New(server.Config(), "n", "l", options)
+	return createFor(t, server.Config(), options)
+}
+
+func createFor(t *testing.T, config *rest.Config, options Options) *Elector {
+	t.Helper()
+	elector, err := New(config, "n", "l", options)
 	if err != nil {
 		t.Fatal(err)
 	}

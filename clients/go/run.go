@@ -42,6 +42,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 			continue
 		}
 		go term.supervise()
+		go term.abortAfterDeath()
 		done := make(chan *panicked)
 		go func() {
 			var panics *panicked
@@ -66,7 +67,6 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 		select {
 		case panics = <-done:
 		case <-e.ended.Done():
-			term.abortAfterGrace()
 			if err := e.Err(); !errors.Is(err, ErrStopped) && !errors.Is(err, ErrAbandoned) {
 				// The elector is dead. Its Lease expires, however soon the work stops.
 				select {
@@ -87,7 +87,6 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 	if former == nil || former.work.isIdle() {
 		e.unlock()
 	} else {
-		former.abortAfterGrace()
 		go func() {
 			<-former.work.idle
 			e.unlock()

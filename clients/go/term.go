@@ -111,16 +111,18 @@ func (t *Term) supervise() {
 	}
 }
 
-// abortAfterGrace aborts the work unless it ends within its grace, after the end of the loop that would do it otherwise.
-func (t *Term) abortAfterGrace() {
-	idle := t.work.close()
-	go func() {
-		select {
-		case <-idle:
-		case <-time.After(t.elector.timing.StopGrace):
-			t.abort()
-		}
-	}()
+// abortAfterDeath aborts work that outlives the elector, whose loop would do it otherwise, by its grace.
+func (t *Term) abortAfterDeath() {
+	select {
+	case <-t.work.idle:
+		return
+	case <-t.elector.ended.Done():
+	}
+	select {
+	case <-t.work.close():
+	case <-time.After(t.elector.timing.StopGrace):
+		t.abort()
+	}
 }
 
 // isOver returns whether no write may begin in the term.

@@ -64,8 +64,12 @@ func NewServerWithLease(t testing.TB) *Server {
 
 func (r *realServer) lease(name string) Object {
 	lease, err := r.leases.Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
+	if errors.IsNotFound(err) {
 		return nil
+	}
+	if err != nil {
+		// It must not look like a Lease that is missing or free.
+		panic(err)
 	}
 	return lease.Object
 }

@@ -5,6 +5,7 @@ package testkit
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -280,6 +281,13 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// Silence is a [Fault]: the connection stays, and nothing answers.
+func Silence(_ http.ResponseWriter, r *http.Request) bool {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+	return true
 }
 
 // Fail answers with a Status.
