@@ -44,9 +44,7 @@ type connections struct {
 	// server is the address of the server, without a slash at its end.
 	server string
 	clock  clock
-	build  func() (*http.Client, error)
-	// isOwn is false if the program uses the connections, too.
-	isOwn bool
+	build  func() (*pool, error)
 
 	mutex   sync.Mutex
 	current *pool
@@ -56,7 +54,11 @@ type connections struct {
 }
 
 // A pool is a set of connections.
-type pool struct{ client *http.Client }
+type pool struct {
+	client *http.Client
+	// closeIdle closes the connections that no request uses. Those of a client of the program stay.
+	closeIdle func()
+}
 
 // An exchange is a request under way.
 type exchange struct {
@@ -80,15 +82,11 @@ func connectionsOf(config *rest.Config, clock clock) (*connections, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the address %q of the API server: %w", config.Host, err)
 	}
-	connections, err := newConnections(server.String(), clock, func() (*http.Client, error) { return httpClient(config) })
-	if err == nil {
-		connections.isOwn = true
-	}
-	return connections, err
+	return newConnections(server.String(), clock, func() (*pool, error) { return newPool(config) })
 }
 
-func newConnections(server string, clock clock, build func() (*http.Client, error)) (*connections, error) {
-	client, err := build()
+func newConnections(server string, clock clock, build func() (*pool, error)) (*connections, error) {
+	pool, err := build()
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to %s: %w", server, err)
 	}
@@ -96,14 +94,15 @@ func newConnections(server string, clock clock, build func() (*http.Client, erro
 		server:   strings.TrimSuffix(server, "/"),
 		clock:    clock,
 		build:    build,
-		current:  &pool{client},
+		current:  pool,
 		underWay: map[*exchange]struct{}{},
 	}, nil
 }
 
-// httpClient returns a client with connections of its own. Certificates and tokens in files are read anew.
-func httpClient(config *rest.Config) (*http.Client, error) {
+// newPool returns a pool of the elector's own. Certificates and tokens in files are read anew.
+func newPool(config *rest.Config) (*pool, error) {
 	transport := config.Transport
+	closeIdle := func() { utilnet.CloseIdleConnectionsFor(config.Transport) }
 	if transport == nil {
 		tls, err := rest.TLSConfigFor(config)
 		if err != nil {
@@ -114,7 +113,7 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 			DialContext:         (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig:     tls,
 			TLSHandshakeTimeout: connectTimeout,
-			IdleConnTimeout:     time.Minute,
+			IdleConnTimeout:     90 * time.Second,
 			// The server would compress each watch, which costs both sides more than it saves: the objects are small.
 			DisableCompression: true,
 		}
@@ -124,13 +123,14 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 		if config.Dial != nil {
 			own.DialContext = config.Dial
 		}
-		transport = own
+		// Not through the wrappers: those of a program need not know how to reach it.
+		transport, closeIdle = own, own.CloseIdleConnections
 	}
 	transport, err := rest.HTTPWrappersForConfig(config, transport)
 	if err != nil {
 		return nil, err
 	}
-	return clientOf(transport), nil
+	return &pool{clientOf(transport), closeIdle}, nil
 }
 
 // clientOf returns a client that follows no redirect: an answer from elsewhere would prove nothing.
@@ -298,26 +298,19 @@ func (c *connections) replaceLocked(e *exchange) {
 		return
 	}
 	// If the files of the certificates are broken for now, the former client still has the last ones.
-	client, err := c.build()
+	next, err := c.build()
 	if err != nil {
-		client = e.pool.client
+		next = &pool{e.pool.client, e.pool.closeIdle}
 	}
-	c.current, c.replacedFor = &pool{client}, e.sentAt
-	c.closeIdle(e.pool)
-}
-
-// closeIdle closes the connections of a pool that no request uses.
-func (c *connections) closeIdle(pool *pool) {
-	if c.isOwn {
-		utilnet.CloseIdleConnectionsFor(pool.client.Transport)
-	}
+	c.current, c.replacedFor = next, e.sentAt
+	e.pool.closeIdle()
 }
 
 // close closes the connections when no request is sent any more.
 func (c *connections) close() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.closeIdle(c.current)
+	c.current.closeIdle()
 }
 
 // answered ends the streams that have been silent since before the request for which the former pool was replaced.

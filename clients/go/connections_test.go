@@ -26,13 +26,13 @@ func TestARequestThatCouldNotBeSentReplacesTheConnections(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	built := 0
-	connections, err := newConnections(server.URL, systemClock, func() (*http.Client, error) {
+	connections, err := newConnections(server.URL, systemClock, func() (*pool, error) {
 		built++
 		transport := new(http.Transport)
 		if built == 1 {
 			transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("unknown authority") }
 		}
-		return clientOf(transport), nil
+		return &pool{clientOf(transport), transport.CloseIdleConnections}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,8 +72,9 @@ func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *test
 		}
 	}))
 	defer server.Close()
-	connections, err := newConnections(server.URL, systemClock, func() (*http.Client, error) {
-		return clientOf(&http.Transport{MaxIdleConnsPerHost: 10}), nil
+	connections, err := newConnections(server.URL, systemClock, func() (*pool, error) {
+		transport := &http.Transport{MaxIdleConnsPerHost: 10}
+		return &pool{clientOf(transport), transport.CloseIdleConnections}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -144,10 +145,19 @@ func TestOneRequestWithoutAnAnswerReplacesAllConnectionsAndSilentStreams(t *test
 	}
 }
 
+// An opaque wrapper does not tell what it wraps.
+type opaque struct{ next http.RoundTripper }
+
+func (o opaque) RoundTrip(request *http.Request) (*http.Response, error) {
+	return o.next.RoundTrip(request)
+}
+
 func TestAnElectorThatHasEndedLeavesNoConnectionAndNoInstance(t *testing.T) {
 	server := testkit.NewServer(t)
 	options, _ := testOptions(t, "a", steady)
-	r := startReplica(t, server, options, nil)
+	config := server.Config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return opaque{next} })
+	r := start(t, createFor(t, config, options), nil)
 	r.awaitLeader(t)
 	if server.Connections.Load() == 0 {
 		t.Fatal("the server has counted no connection")

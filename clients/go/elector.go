@@ -104,8 +104,8 @@ func New(config *rest.Config, namespace, lease string, options Options) (*Electo
 // NewForClient is like [New], but sends requests through an existing client, such as a test's. The elector then shares
 // its connections. One HTTP/2 connection that is stuck may cost it a term, so prefer [New].
 func NewForClient(server string, client *http.Client, namespace, lease string, options Options) (*Elector, error) {
-	connections, err := newConnections(server, systemClock, func() (*http.Client, error) {
-		return clientOf(client.Transport), nil
+	connections, err := newConnections(server, systemClock, func() (*pool, error) {
+		return &pool{clientOf(client.Transport), func() {}}, nil
 	})
 	if err != nil {
 		return nil, err
