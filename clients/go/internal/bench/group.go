@@ -129,6 +129,21 @@ func (g group) kill() {
 	}
 }
 
+// leave stops the processes in order. Candidates of killed ones would be pinged by the controllers of later rounds, which
+// would delay what those measure.
+func (g group) leave() {
+	for _, process := range g {
+		process.signal(syscall.SIGTERM)
+	}
+	for _, process := range g {
+		select {
+		case <-process.ended:
+		case <-time.After(patience):
+		}
+	}
+	g.kill()
+}
+
 // others returns all but the leader.
 func (g group) others() []*process { return g[1:] }
 

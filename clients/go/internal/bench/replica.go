@@ -116,15 +116,15 @@ func (r replica) run() error {
 	}
 }
 
-// sweep asks each elector whether it leads, and reports changes.
+// sweep asks each elector whether it leads, and reports changes. It reads the clock rarely, since that would keep the
+// machine busy.
 func sweep(contenders []*contender) {
+	before := now()
 	for at, contender := range contenders {
-		before := now()
 		isLeader := contender.isLeader()
-		after := now()
 		switch {
 		case isLeader && !contender.leading:
-			event{leads, at, after}.print()
+			event{leads, at, now()}.print()
 		case !isLeader && contender.leading:
 			event{rests, at, contender.ledAt}.print()
 		}

@@ -58,7 +58,7 @@ func (b *bench) join(kind kind) error {
 	if err != nil {
 		return err
 	}
-	defer func() { g.kill() }()
+	defer func() { g.leave() }()
 	older, err := start(b.replica(kind, len(g), "1.1.0", b.names()))
 	if err != nil {
 		return err
