@@ -2,22 +2,31 @@ package ctrl
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"hustings.io/go"
 	"hustings.io/go/internal/testkit"
@@ -37,6 +46,7 @@ var (
 // A replica is a manager with one controller.
 type replica struct {
 	election *Election
+	manager  ctrl.Manager
 	config   *rest.Config
 	started  chan struct{}
 	mayEnd   chan struct{}
@@ -58,6 +68,7 @@ func start(
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.manager = mgr
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		close(r.started)
 		<-ctx.Done()
@@ -114,6 +125,58 @@ func TestAManagerRunsItsControllersOnlyWhileItLeadsAndStopsThemBeforeTheRelease(
 	second.stop()
 	if err := <-second.ended; err != nil || server.Holder("l") != "" {
 		t.Errorf("error %v, holder %q", err, server.Holder("l"))
+	}
+}
+
+func TestAStandbyServesItsWebhooksAndFillsItsCaches(t *testing.T) {
+	server := testkit.NewServer(t)
+	first := start(t, server, "a", steady, ctrl.Options{LeaderElection: true})
+	<-first.started
+	tlsServer := httptest.NewTLSServer(nil)
+	defer tlsServer.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	_ = listener.Close()
+	webhooks := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: address.Port, TLSOpts: []func(*tls.Config){
+		func(config *tls.Config) {
+			config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return &tlsServer.TLS.Certificates[0], nil
+			}
+		},
+	}})
+	webhooks.Register("/admit", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	kinds := meta.NewDefaultRESTMapper(nil)
+	kinds.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+	second := start(t, server, "b", steady, ctrl.Options{
+		LeaderElection: true,
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return kinds, nil },
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{"n": {}},
+			// The model knows no other selector.
+			DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", "l"),
+		},
+	}, webhooks)
+	testkit.Eventually(t, "the webhook answers", func() bool {
+		answer, err := tlsServer.Client().Get("https://" + address.String() + "/admit")
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
+	testkit.Eventually(t, "the cache has the Lease", func() bool {
+		var lease coordinationv1.Lease
+		err := second.manager.GetClient().Get(t.Context(), types.NamespacedName{Namespace: "n", Name: "l"}, &lease)
+		return err == nil && *lease.Spec.HolderIdentity == "a"
+	})
+	select {
+	case <-second.started:
+		t.Error("the controller of a standby runs")
+	default:
+	}
+	for _, replica := range []*replica{second, first} {
+		close(replica.mayEnd)
+		replica.stop()
+		<-replica.ended
 	}
 }
 
