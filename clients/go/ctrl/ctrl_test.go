@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -134,12 +133,7 @@ func TestAStandbyServesItsWebhooksAndFillsItsCaches(t *testing.T) {
 	<-first.started
 	tlsServer := httptest.NewTLSServer(nil)
 	defer tlsServer.Close()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().(*net.TCPAddr)
-	_ = listener.Close()
+	address := testkit.FreeAddress(t)
 	webhooks := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: address.Port, TLSOpts: []func(*tls.Config){
 		func(config *tls.Config) {
 			config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

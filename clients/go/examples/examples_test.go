@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -206,7 +205,7 @@ func TestAProjectOfKubebuilderChangesFewLines(t *testing.T) {
 		})
 	}
 	start := func(path, pod string) (program, string) {
-		probe, metrics := freeAddress(t), freeAddress(t)
+		probe, metrics := testkit.FreeAddress(t).String(), testkit.FreeAddress(t).String()
 		environment := []string{"POD_NAMESPACE=" + namespace, "POD_NAME=" + pod, "KUBECONFIG=" + kubeconfig}
 		return run(t, environment, path, "--leader-elect", "--health-probe-bind-address", probe,
 			"--metrics-bind-address", metrics, "--metrics-secure=false"), metrics
@@ -277,14 +276,4 @@ func install(t *testing.T, client kubernetes.Interface, namespace string) string
 		t.Fatal(err)
 	}
 	return path
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

@@ -325,6 +325,17 @@ func merge(value, patch any) any {
 	return merged
 }
 
+// FreeAddress returns an address of this machine at which nothing listens.
+func FreeAddress(t testing.TB) *net.TCPAddr {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr)
+}
+
 // Eventually waits until the condition holds. It fails the test after a minute.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
