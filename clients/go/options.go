@@ -79,7 +79,8 @@ type Timing struct {
 	RenewDeadline time.Duration
 	// RetryPeriod is how often the holder renews. Default: 2 s.
 	RetryPeriod time.Duration
-	// RequestTimeout is how long a request may take. Default: 5 s.
+	// RequestTimeout is how long a request may take. Default: half of the renew deadline, less if the retry period is long,
+	// and at most 5 s.
 	RequestTimeout time.Duration
 	// StopGrace is how long the work of a term may take to stop. Default: 25 s, since Kubernetes kills a pod 30 s after it
 	// has asked the pod to stop.
@@ -88,10 +89,11 @@ type Timing struct {
 
 func (t Timing) withDefaults() Timing {
 	return Timing{
-		LeaseDuration:  cmp.Or(t.LeaseDuration, 15*time.Second),
-		RenewDeadline:  cmp.Or(t.RenewDeadline, 10*time.Second),
-		RetryPeriod:    cmp.Or(t.RetryPeriod, 2*time.Second),
-		RequestTimeout: cmp.Or(t.RequestTimeout, 5*time.Second),
+		LeaseDuration: cmp.Or(t.LeaseDuration, 15*time.Second),
+		RenewDeadline: cmp.Or(t.RenewDeadline, 10*time.Second),
+		RetryPeriod:   cmp.Or(t.RetryPeriod, 2*time.Second),
+		// The core has the default.
+		RequestTimeout: t.RequestTimeout,
 		StopGrace:      cmp.Or(t.StopGrace, 25*time.Second),
 	}
 }

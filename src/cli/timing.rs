@@ -15,12 +15,7 @@ pub(super) fn timing(
     mistakes: &mut Mistakes,
 ) -> Option<Timing> {
     let durations = Durations { lease_duration_seconds, renew_deadline, retry_period, ..Durations::default() };
-    let timing = valid(prefix, durations, mistakes)?;
-    // A request that hangs must leave time for another request before the deadline. A write that begins when the next
-    // renewal is due must also end before the deadline.
-    let longest = (renew_deadline / 2).min(renew_deadline.saturating_sub(timing.longest_retry_period()));
-    let request_timeout = longest.clamp(Duration::from_millis(1), durations.request_timeout);
-    valid(prefix, Durations { request_timeout, ..durations }, mistakes)
+    valid(prefix, durations.with_fitting_request_timeout(), mistakes)
 }
 
 /// The timing of these durations. `None` after a mistake.

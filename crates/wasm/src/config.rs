@@ -136,14 +136,16 @@ impl Config {
     fn durations(&self) -> Durations {
         let default = Durations::default();
         let micros = |set: Option<u64>, default: Duration| set.map_or(default, Duration::from_micros);
-        Durations {
+        let fitting = Durations {
             lease_duration_seconds: self.lease_duration_seconds.unwrap_or(default.lease_duration_seconds),
             renew_deadline: micros(self.renew_deadline_us, default.renew_deadline),
             retry_period: micros(self.retry_period_us, default.retry_period),
             jitter_percent: self.jitter_percent.unwrap_or(default.jitter_percent),
-            request_timeout: micros(self.request_timeout_us, default.request_timeout),
             stop_grace: micros(self.stop_grace_us, default.stop_grace),
+            ..default
         }
+        .with_fitting_request_timeout();
+        Durations { request_timeout: micros(self.request_timeout_us, fitting.request_timeout), ..fitting }
     }
 }
 
@@ -172,4 +174,21 @@ impl Coordinated {
 /// Reads a key.
 pub(crate) fn read_key(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| format!("key is {text:?}: use a whole number of 64 bits, as a text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_timeout_that_is_not_set_fits_the_renew_deadline() {
+        for (set, expected) in [("", 2_500_000), (r#","requestTimeoutUs":4000000"#, 4_000_000)] {
+            let random = "0".repeat(RANDOM_DIGITS);
+            let text = format!(
+                r#"{{"namespace":"n","leaseName":"l","identity":"a","random":"{random}","renewDeadlineUs":5000000{set}}}"#
+            );
+            let durations = Config::read(text.as_bytes()).unwrap().durations();
+            assert_eq!(durations.request_timeout, Duration::from_micros(expected), "{text}");
+        }
+    }
 }

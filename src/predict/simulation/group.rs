@@ -54,16 +54,14 @@ impl Group {
         let defaults = Durations::default();
         let lease_duration_seconds = self.lease_seconds.unwrap_or(defaults.lease_duration_seconds);
         let lease = Duration::from_secs(u64::from(lease_duration_seconds));
-        let renew_deadline = lease * 2 / 3;
         let durations = Durations {
             lease_duration_seconds,
-            renew_deadline,
+            renew_deadline: lease * 2 / 3,
             retry_period: lease * 2 / 15,
-            request_timeout: defaults.request_timeout.min(renew_deadline / 2),
             ..defaults
         };
         // The scaled defaults satisfy every rule of `Timing`, whatever the lease duration is.
-        Timing::new(durations).unwrap_or_default()
+        Timing::new(durations.with_fitting_request_timeout()).unwrap_or_default()
     }
 
     /// Adds replicas of the same version, or removes some, until there are as many as wanted. The leader always stays.

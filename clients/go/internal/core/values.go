@@ -12,7 +12,7 @@ type Config struct {
 	LeaseDurationSeconds int64        `json:"leaseDurationSeconds"`
 	RenewDeadlineUs      int64        `json:"renewDeadlineUs"`
 	RetryPeriodUs        int64        `json:"retryPeriodUs"`
-	RequestTimeoutUs     int64        `json:"requestTimeoutUs"`
+	RequestTimeoutUs     int64        `json:"requestTimeoutUs,omitempty"`
 	StopGraceUs          int64        `json:"stopGraceUs"`
 	FailOpen             any          `json:"failOpen,omitempty"`
 	KeepOnStop           bool         `json:"keepOnStop,omitempty"`

@@ -77,7 +77,8 @@ pub struct Durations {
     pub retry_period: Duration,
     /// The longest random extension of a wait, in percent of the wait.
     pub jitter_percent: u32,
-    /// How long a request may take before its outcome counts as unknown.
+    /// How long a request may take before its outcome counts as unknown. See
+    /// [`with_fitting_request_timeout`](Self::with_fitting_request_timeout).
     pub request_timeout: Duration,
     /// How long the work of a term may take to stop. The default is 25 s: Kubernetes kills a pod 30 s after asking it
     /// to stop, and the elector must release the Lease before that.
@@ -157,6 +158,17 @@ impl Default for Durations {
             request_timeout: Duration::from_secs(5),
             stop_grace: Duration::from_secs(25),
         }
+    }
+}
+
+impl Durations {
+    /// These durations with a request timeout of at most the default that fits the renew deadline. A request that hangs
+    /// leaves time for another one before the deadline. A write that begins when the next renewal is due ends before it.
+    #[must_use]
+    pub fn with_fitting_request_timeout(self) -> Self {
+        let most = (self.renew_deadline / 2).min(Timing(self).longest_write());
+        let request_timeout = most.clamp(Duration::from_millis(1), Self::default().request_timeout);
+        Self { request_timeout, ..self }
     }
 }
 
