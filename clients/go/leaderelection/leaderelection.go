@@ -137,10 +137,10 @@ func RunOrDie(ctx context.Context, lec LeaderElectionConfig) {
 }
 
 // Run stands for election until the context is done or this process no longer leads. OnStoppedLeading is called at the
-// end, unless OnStartedLeading panics: the panic then ends the process.
+// end, unless OnStartedLeading panics: the panic then continues in the caller of Run, whatever runtime.ReallyCrash says.
 func (le *LeaderElector) Run(ctx context.Context) {
-	defer runtime.HandleCrashWithContext(ctx)
 	le.run(ctx)
+	defer runtime.HandleCrashWithContext(ctx)
 	le.config.Callbacks.OnStoppedLeading()
 }
 
@@ -162,15 +162,24 @@ func (le *LeaderElector) run(ctx context.Context) {
 			if !ok {
 				return
 			}
+			working, worked := context.WithCancel(context.Background())
+			defer worked()
 			context.AfterFunc(ctx, func() {
 				defer decided()
 				le.recordEvent("stopped leading")
 				if elector.Term() == term {
 					stop()
-				} else {
-					// The Lease is lost: OnStoppedLeading must not wait for the work.
-					elector.Abandon()
+					decided()
+					select {
+					case <-working.Done():
+					case <-term.Over():
+					}
+					if working.Err() != nil {
+						return // the Lease is being released
+					}
 				}
+				// The Lease is lost, perhaps while the work stops: OnStoppedLeading must not wait for the work.
+				elector.Abandon()
 			})
 			le.config.Callbacks.OnStartedLeading(ctx)
 			return
@@ -213,9 +222,14 @@ func (le *LeaderElector) GetLeader() string { return le.elector.Load().Holder() 
 // Elector returns the elector of Hustings, such as for its token.
 func (le *LeaderElector) Elector() *hustings.Elector { return le.elector.Load() }
 
-// Check returns an error if the elector is dead, or has been stuck for longer than the tolerance.
+// Check returns an error if the elector is dead, or has been stuck for longer than the tolerance. One whose Run has ended is
+// healthy, as with client-go.
 func (le *LeaderElector) Check(maxTolerableExpiredLease time.Duration) error {
-	return le.elector.Load().Check(maxTolerableExpiredLease)
+	elector := le.elector.Load()
+	if errors.Is(elector.Err(), hustings.ErrAbandoned) {
+		return nil
+	}
+	return elector.Check(maxTolerableExpiredLease)
 }
 
 // HealthzAdaptor is a health check that fails if the elector is dead or stuck.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -80,6 +81,9 @@ func TestWithoutReleaseOnCancelRunReturnsAtOnceAndTheLeaseExpires(t *testing.T) 
 	if le.IsLeader() || !stopped.Load() || server.Holder("l") != "a" {
 		t.Errorf("leads: %t, stopped: %t, holder: %q", le.IsLeader(), stopped.Load(), server.Holder("l"))
 	}
+	if err := le.Check(0); err != nil {
+		t.Errorf("not healthy after its end: %s", err)
+	}
 	next, err := NewLeaderElector(configOf(server, "b"))
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +115,9 @@ func TestAnElectorRunsAgainAsWithClientGo(t *testing.T) {
 }
 
 // OnStoppedLeading often ends the process with the code 0, which would hide the panic.
-func TestAPanicOfTheWorkIsNotHiddenByOnStoppedLeading(t *testing.T) {
+func TestAPanicOfTheWorkIsHiddenNeitherByOnStoppedLeadingNorByReallyCrash(t *testing.T) {
+	runtime.ReallyCrash = false
+	defer func() { runtime.ReallyCrash = true }()
 	config := configOf(testkit.NewServer(t), "a")
 	config.ReleaseOnCancel = true
 	config.Callbacks.OnStartedLeading = func(context.Context) { panic("broken") }
@@ -129,10 +135,11 @@ func TestAPanicOfTheWorkIsNotHiddenByOnStoppedLeading(t *testing.T) {
 }
 
 func TestALossEndsRunAtOnceWhateverTheWorkDoes(t *testing.T) {
-	for _, release := range []bool{true, false} {
+	for _, c := range []struct{ release, stops bool }{{true, false}, {false, false}, {true, true}} {
 		server := testkit.NewServer(t)
 		config := configOf(server, "a")
-		config.ReleaseOnCancel, config.RESTConfig = release, server.Config()
+		config.ReleaseOnCancel, config.RESTConfig = c.release, server.Config()
+		config.Options.Timing.StopGrace = time.Hour
 		started, forever := make(chan struct{}), make(chan struct{})
 		config.Callbacks.OnStartedLeading = func(context.Context) { close(started); <-forever }
 		le, err := NewLeaderElector(config)
@@ -140,8 +147,13 @@ func TestALossEndsRunAtOnceWhateverTheWorkDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := make(chan struct{})
-		go func() { le.Run(t.Context()); close(ended) }()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { le.Run(ctx); close(ended) }()
 		<-started
+		if c.stops {
+			stop()
+		}
 		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 			testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
 			return true
