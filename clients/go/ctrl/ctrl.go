@@ -15,11 +15,13 @@
 package ctrl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,11 +36,12 @@ import (
 	"hustings.io/go"
 )
 
-// The durations of client-go's elector above the façade. It needs at most the renew deadline and one retry period to
-// notice a loss. They do not affect the Lease: its durations are those of [hustings.Options].
+// The durations of client-go's elector above the façade. They do not affect the Lease, whose durations are those of
+// [hustings.Options], nor how soon a loss is noticed: [Election.Run] notices it itself. The deadline is long, since a process
+// that gets no processor time for as long as that counts as one that has lost its Lease.
 const (
-	leaseDuration = time.Second
-	renewDeadline = 100 * time.Millisecond
+	leaseDuration = 6 * time.Second
+	renewDeadline = 5 * time.Second
 	retryPeriod   = 50 * time.Millisecond
 )
 
@@ -137,8 +140,9 @@ func (t roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.open }
 
-// Manager returns the options of the manager with this election. It ignores the Lease and the durations that the options
-// name. Without LeaderElection there is no election: the manager runs its controllers at once, and all writes pass.
+// Manager returns the options of the manager with this election. It ignores the durations that the options name, and
+// [Election.Run] refuses options that name another Lease or another server, or that label the Lease. Without LeaderElection
+// there is no election: the manager runs its controllers at once, and all writes pass.
 //
 // GracefulShutdownTimeout must be above 0 and at most [hustings.Timing.StopGrace], its default: the Lease must not be given
 // up while controllers run, and it expires when they run for longer than that.
@@ -147,13 +151,9 @@ func (e *Election) Manager(options ctrl.Options) ctrl.Options {
 	if !options.LeaderElection {
 		return options
 	}
-	switch timeout := options.GracefulShutdownTimeout; {
-	case e.elector == nil:
-	case timeout == nil:
-		options.GracefulShutdownTimeout = &e.grace
-	case *timeout <= 0 || *timeout > e.grace:
-		e.invalid = fmt.Errorf("GracefulShutdownTimeout is %s: it must be above 0 and at most the StopGrace of %s, so raise "+
-			"Timing.StopGrace for controllers that stop slowly", *timeout, e.grace)
+	if e.elector != nil {
+		e.invalid = e.check(options)
+		options.GracefulShutdownTimeout = cmp.Or(options.GracefulShutdownTimeout, &e.grace)
 	}
 	// The name in the metrics of controller-runtime.
 	options.LeaderElectionID = e.name
@@ -161,6 +161,29 @@ func (e *Election) Manager(options ctrl.Options) ctrl.Options {
 	options.LeaderElectionReleaseOnCancel = false
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leaseDuration), new(renewDeadline), new(retryPeriod)
 	return options
+}
+
+// check returns what the options ask for and this election does not do.
+func (e *Election) check(options ctrl.Options) error {
+	var problems []error
+	if timeout := options.GracefulShutdownTimeout; timeout != nil && (*timeout <= 0 || *timeout > e.grace) {
+		problems = append(problems, fmt.Errorf("GracefulShutdownTimeout is %s: it must be above 0 and at most the StopGrace of %s, "+
+			"so raise Timing.StopGrace for controllers that stop slowly", *timeout, e.grace))
+	}
+	namespace, name, _ := strings.Cut(e.elector.Lease(), "/")
+	if other := cmp.Or(options.LeaderElectionNamespace, namespace) + "/" + cmp.Or(options.LeaderElectionID, name); other != e.elector.Lease() {
+		problems = append(problems, fmt.Errorf("the manager's options name Lease %s: pass its namespace and name to New", other))
+	}
+	if options.LeaderElectionConfig != nil {
+		problems = append(problems, errors.New("LeaderElectionConfig is set: pass it to New instead"))
+	}
+	if len(options.LeaderElectionLabels) > 0 {
+		problems = append(problems, errors.New("LeaderElectionLabels are not supported: remove them, and label the Lease once"))
+	}
+	if options.LeaderElectionResourceLockInterface != nil {
+		problems = append(problems, errors.New("LeaderElectionResourceLockInterface is set: remove it, the election has its own lock"))
+	}
+	return errors.Join(problems...)
 }
 
 // Run runs the manager, whose options must come from [Election.Manager], until the context is done, the manager ends, or
@@ -190,15 +213,16 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 		}
 		select {
 		case <-ctx.Done():
-			// If the term is lost, the lock ends the manager, without a wait for its controllers.
 			if e.elector.Term() == term {
 				stopManager()
+				select {
+				case <-managed:
+					return
+				case <-term.Over():
+				}
 			}
-			select {
-			case <-managed:
-			case <-term.Over():
-				close(lost)
-			}
+			// Run must not wait for the controllers.
+			close(lost)
 		case <-managed:
 		}
 	}
@@ -217,7 +241,6 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	select {
 	case err = <-ended:
 	case <-lost:
-		// The manager may wait for its controllers.
 	}
 	isLost := e.lock.isLost() || err != nil && err.Error() == lostByManager
 	if isLost || errors.Is(err, context.DeadlineExceeded) {

@@ -237,12 +237,25 @@ func TestWithoutAnElectionTheManagerStartsAndWritesAtOnce(t *testing.T) {
 	}
 }
 
-func TestAManagerThatWouldNotWaitForItsControllersOrForTooLongIsRefused(t *testing.T) {
+func TestAManagerThatAsksForWhatTheElectionDoesNotDoIsRefused(t *testing.T) {
 	server := testkit.NewServer(t)
-	for _, timeout := range []time.Duration{-1, 0, time.Hour} {
-		r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: &timeout})
-		if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "raise Timing.StopGrace") {
-			t.Errorf("%s: %v", timeout, err)
+	for _, c := range []struct {
+		options ctrl.Options
+		wayOut  string
+	}{
+		{ctrl.Options{GracefulShutdownTimeout: new(time.Duration(-1))}, "raise Timing.StopGrace"},
+		{ctrl.Options{GracefulShutdownTimeout: new(time.Duration(0))}, "raise Timing.StopGrace"},
+		{ctrl.Options{GracefulShutdownTimeout: new(time.Hour)}, "raise Timing.StopGrace"},
+		{ctrl.Options{LeaderElectionNamespace: "other"}, "name Lease other/l: pass"},
+		{ctrl.Options{LeaderElectionID: "other"}, "name Lease n/other: pass"},
+		{ctrl.Options{LeaderElectionConfig: server.Config()}, "pass it to New"},
+		{ctrl.Options{LeaderElectionLabels: map[string]string{"a": "b"}}, "label the Lease once"},
+		{ctrl.Options{LeaderElectionResourceLockInterface: newLock(nil)}, "has its own lock"},
+	} {
+		c.options.LeaderElection = true
+		r := start(t, server, "a", steady, c.options)
+		if err := <-r.ended; err == nil || !strings.Contains(err.Error(), c.wayOut) {
+			t.Errorf("%s: %v", c.wayOut, err)
 		}
 	}
 }
