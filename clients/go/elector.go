@@ -168,7 +168,7 @@ func (e *Elector) create() error {
 		return err
 	}
 	if e.options.PodUID == "" {
-		e.log.Debug("pod UID unknown: after a restart this elector waits until its Lease has expired")
+		e.log.Info("pod UID unknown: after a restart this elector waits until its Lease has expired")
 	} else if locked, err := e.createLocked(config); err != nil {
 		e.log.Info("cannot lock this container: after a restart this elector waits until its Lease has expired", "error", err)
 	} else {
@@ -317,8 +317,14 @@ func (e *Elector) Resign() {
 }
 
 // Abandon ends the elector at once without giving the Lease up: this process no longer leads, and the Lease expires. Use
-// it if the work cannot be stopped, or if it is not known whether it has ended, and then exit the process.
-func (e *Elector) Abandon() { e.die(ErrAbandoned) }
+// it if the work cannot be stopped, or if it is not known whether it has ended, and then exit the process. It also frees
+// an elector that has not run, and that then never will.
+func (e *Elector) Abandon() {
+	e.die(ErrAbandoned)
+	if e.started.CompareAndSwap(false, true) {
+		e.close()
+	}
+}
 
 // current returns what readers see, and a channel that is closed when that changes.
 func (e *Elector) current() (view, <-chan struct{}) {
@@ -345,6 +351,9 @@ func (e *Elector) die(err error) {
 		if view.term != nil {
 			view.term.end()
 			view.term.cancel()
+			for _, observer := range e.observers {
+				observer.ended("")
+			}
 		}
 		view.term, view.holder, view.err = nil, "", err
 	})

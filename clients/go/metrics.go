@@ -72,7 +72,7 @@ func (m *Metrics) WithoutMasterStatus() *Metrics {
 func (m *Metrics) add(e *Elector) observer {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	live := slices.DeleteFunc(m.electors[e.name], func(other *Elector) bool { return other.Err() != nil })
+	live := slices.DeleteFunc(slices.Clone(m.electors[e.name]), func(other *Elector) bool { return other.Err() != nil })
 	m.electors[e.name] = append(live, e)
 	return leaseMetrics{
 		terms:           m.terms.WithLabelValues(e.name),

@@ -62,6 +62,19 @@ func TestMetricsAndEventsFollowTheTerms(t *testing.T) {
 	})
 }
 
+// A scrape reads the electors that it has found while others are added.
+func TestElectorsOfAScrapeStayWhileOthersAreAdded(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a", steady)
+	options.Metrics = NewMetrics()
+	create(t, server, options).Abandon()
+	scraped := options.Metrics.electors["n/l"]
+	create(t, server, options)
+	if len(scraped) != 1 || scraped[0] == nil || scraped[0].Err() == nil {
+		t.Errorf("%v", scraped)
+	}
+}
+
 // Two replicas lead one after the other. Each instant belongs to at most one of them, and every answer stays true.
 func TestNoInstantBelongsToTwoReplicas(t *testing.T) {
 	server := testkit.NewServer(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
 // Wait waits until this process leads. Work that begins then must use [Term.Hold]. The error is that of the context, or of
@@ -18,8 +19,8 @@ func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(c
 // leads, and its Lease expires. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a
 // term, the elector stands again.
 //
-// If lead panics, the elector gives the Lease up, and then the panic continues in the caller of Run; if Run has returned, it
-// ends the process. An elector runs once.
+// If lead panics, the elector gives the Lease up, for which it has 5 s, and then the panic continues in the caller of Run;
+// if Run has returned, it ends the process. An elector runs once.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *Term)) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return errStarted
@@ -78,7 +79,10 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 		if panics != nil {
 			e.log.Error("the work panicked: giving the Lease up", "panic", panics.value, "stack", string(panics.stack))
 			e.stop("panicked")
-			<-e.ended.Done()
+			select {
+			case <-e.ended.Done():
+			case <-time.After(panicGrace):
+			}
 			panic(panics)
 		}
 	}
@@ -100,6 +104,10 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 	}
 	return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
 }
+
+// panicGrace is how long a process whose work has panicked may take to give its Lease up. If it takes longer, the Lease
+// expires.
+const panicGrace = 5 * time.Second
 
 // A panicked is a panic of the work that continues in the caller of Run.
 type panicked struct {

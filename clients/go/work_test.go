@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"hustings.io/go/internal/testkit"
 )
@@ -92,6 +93,22 @@ func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAPanicOfTheWorkDoesNotWaitForAServerThatIsSilent(t *testing.T) {
+	server := testkit.NewServerWithLease(t)
+	options, _ := testOptions(t, "a", Timing{LeaseDuration: time.Hour, RenewDeadline: 50 * time.Minute})
+	elector := create(t, server, options)
+	defer func() {
+		if _, ok := recover().(*panicked); !ok {
+			t.Error("the panic does not continue")
+		}
+		server.SetFault(nil)
+	}()
+	_ = elector.Run(t.Context(), func(context.Context, *Term) {
+		server.SetFault(testkit.Silence)
+		panic("broken")
+	})
 }
 
 // Until the work has ended, a successor in the same place must not take the Lease back at once.
