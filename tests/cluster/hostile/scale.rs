@@ -52,7 +52,7 @@ async fn objects_with_the_longest_names_and_annotations_are_elected_like_others(
     let controller = world.controller().await.ready().await;
     controller.leads().await;
     let (name, lease) = ("a".repeat(253), "w".repeat(253));
-    let annotations = json!({ "example.com/a": "a".repeat(260_000) });
+    let annotations = json!({ "example.com/a": "a".repeat(100_000) });
     world
         .create(json!({
             "metadata": { "name": name, "annotations": annotations },

@@ -336,12 +336,12 @@ func FreeAddress(t testing.TB) *net.TCPAddr {
 	return listener.Addr().(*net.TCPAddr)
 }
 
-// Eventually waits until the condition holds. It fails the test after a minute.
+// Eventually waits until the condition holds. It fails the test after three minutes.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within three minutes: %s", what)
 		}
 	}
 }
