@@ -188,8 +188,8 @@ func corrupt(e *Elector) {
 
 func TestAfterATrapOrAPanicTheProcessNeverLeadsAgainAndTheLeaseExpires(t *testing.T) {
 	for cause, harm := range map[string]func(*Elector){
-		"wasm error: ": corrupt,
-		"of an observer":              func(*Elector) { panic("of an observer") },
+		"wasm error: ":   corrupt,
+		"of an observer": func(*Elector) { panic("of an observer") },
 	} {
 		t.Run(cause, func(t *testing.T) {
 			server := testkit.NewServerWithLease(t)

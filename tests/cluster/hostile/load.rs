@@ -20,8 +20,8 @@ use super::corpus::{Hostile, Kind};
 
 /// How many objects are created at a time.
 const AT_A_TIME: usize = 16;
-/// How many changes are under way at a time.
-const CHANGES_AT_A_TIME: usize = 32;
+/// How many changes are under way at a time. A server that is slow gets fewer of them.
+const CHANGES_AT_A_TIME: usize = 4;
 
 /// The results of creating objects.
 #[derive(Debug, Default)]
