@@ -199,8 +199,13 @@ impl Wrapper {
                     return Ok(EndOfCandidacy::Exited(status, self.runner.clock.now().since(started)));
                 }
                 CommandEnd::Stopped(status) => stopped = Some(status),
-                CommandEnd::Lost if self.config.exit_on_loss => return Ok(EndOfCandidacy::Lost),
-                CommandEnd::Lost => {}
+                CommandEnd::Lost(_) if self.config.exit_on_loss => return Ok(EndOfCandidacy::Lost),
+                CommandEnd::Lost(status) => {
+                    // If this task was stuck, renewals may have succeeded meanwhile, and the elector would lead for ever
+                    // without a command.
+                    term.resign();
+                    stopped = status;
+                }
             }
             stopped = stopped.filter(|_| self.runtime.shutdown.is_cancelled());
         }

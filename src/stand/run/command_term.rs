@@ -54,8 +54,8 @@ pub(super) enum CommandEnd {
     Exited(Status),
     /// The wrapper stopped the command, for a hand-over or for its own stop.
     Stopped(Status),
-    /// The Lease was lost.
-    Lost,
+    /// The Lease was lost, by this supervisor's reckoning. The command has this status if it was started.
+    Lost(Option<Status>),
 }
 
 /// One term.
@@ -81,7 +81,7 @@ impl Runner {
 impl CommandTerm<'_> {
     async fn serve(mut self) -> anyhow::Result<CommandEnd> {
         let mut validity = Box::pin(self.leadership.validity().fuse());
-        let Some(valid_until) = validity.next().await.flatten() else { return Ok(CommandEnd::Lost) };
+        let Some(valid_until) = validity.next().await.flatten() else { return Ok(CommandEnd::Lost(None)) };
         self.write_file(valid_until);
         let gate = StartGate::new().context("cannot create the gate at which the command waits for its start")?;
         let target = self.start(&gate)?;
@@ -169,7 +169,7 @@ impl CommandTerm<'_> {
             tracing::warn!(term = self.term.number, "the term ended before the command was started");
         }
         Ok(match bounds.stopping_since {
-            _ if lost => CommandEnd::Lost,
+            _ if lost => CommandEnd::Lost(started.then_some(status)),
             // The process at the gate has no exit code of the command.
             Some(_) => CommandEnd::Stopped(if started { status } else { Status::Code(0) }),
             None => CommandEnd::Exited(status),

@@ -1,13 +1,16 @@
 //! Involuntary ends: a wrapper that dies or freezes, and an API server that does not answer.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use hustings_controlplane::shared;
+use hustings_controlplane::{ControlPlane, shared};
 use rustix::fs::{Mode, OFlags};
 
 use super::support::{
-    DIRECT, LEASE_DURATION, Wrapper, command, guardian, lives, now, number, shell, signal, time, worker,
+    DIRECT, LEASE_DURATION, RENEW_DEADLINE_SECONDS, Wrapper, command, guardian, lives, now, number, shell, signal,
+    time, worker,
 };
 use crate::replica::until;
 
@@ -104,23 +107,41 @@ async fn command_of_a_frozen_wrapper_is_dead_before_another_leads_and_the_resume
     assert!(two.last_alive() < time(&again), "{}\n{}", one.log(), two.log());
 }
 
-#[tokio::test]
-async fn wrapper_frozen_before_the_start_starts_no_command_after_its_term() {
-    let plane = shared().await.unwrap();
-    let namespace = plane.create_namespace("late-start").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&[]));
+/// A wrapper whose term has begun, and that writes to this pipe without a reader before it starts the command.
+async fn blocked_before_the_start(plane: &ControlPlane, namespace: &str) -> (Wrapper, PathBuf) {
+    let one = Wrapper::start(plane, namespace, "one", &[], worker(&[]));
     one.says("begins", 0).await;
-    let folder = plane.folder().join(&namespace);
+    let folder = plane.folder().join(namespace);
     fs::create_dir(&folder).unwrap();
-    let mut late = command(&plane.kubeconfig(), &namespace, "late", &DIRECT, worker(&[]));
+    let mut late = command(&plane.kubeconfig(), namespace, "late", &DIRECT, worker(&[]));
     late.env("TMPDIR", &folder);
-    let late = Wrapper::spawn(&plane, &namespace, "late", late);
+    let late = Wrapper::spawn(plane, namespace, "late", late);
     late.logs("standing").await;
-    // Before the start the wrapper writes to a pipe without a reader, and blocks there.
     let pipe = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path().join("valid-until.new");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     one.process.stop().await.unwrap();
     late.logs("term began").await;
+    (late, pipe)
+}
+
+/// Its elector renews for a while, so the term goes on when the wrapper counts it as lost.
+#[tokio::test]
+async fn wrapper_that_was_stuck_gives_its_term_up_and_stands_again() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("stuck").await.unwrap();
+    let (late, pipe) = blocked_before_the_start(&plane, &namespace).await;
+    tokio::time::sleep(Duration::from_secs_f64(RENEW_DEADLINE_SECONDS + 1.0)).await;
+    let mut reader = Command::new("cat").arg(&pipe).spawn().unwrap();
+    late.says("begins", 0).await;
+    reader.wait().unwrap();
+    assert!(late.log().contains("the term ended before the command was started"), "{}", late.log());
+}
+
+#[tokio::test]
+async fn wrapper_frozen_before_the_start_starts_no_command_after_its_term() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("late-start").await.unwrap();
+    let (late, pipe) = blocked_before_the_start(&plane, &namespace).await;
     let three = Wrapper::start(&plane, &namespace, "three", &[], worker(&[]));
     three.logs("standing").await;
     late.process.pause().unwrap();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hustings_controlplane::{ControlPlane, Process, by_env};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process, by_env};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -157,8 +157,16 @@ pub(crate) fn children(pid: u32) -> Vec<(u32, char, String)> {
 
 /// The guardian of a wrapper.
 pub(crate) fn guardian(wrapper: &Wrapper) -> u32 {
-    let children = children(wrapper.process.pid());
-    children.iter().find(|(_, _, words)| words.contains(" guardian ")).unwrap_or_else(|| panic!("{children:?}")).0
+    let began = Instant::now();
+    loop {
+        let children = children(wrapper.process.pid());
+        if let Some((number, ..)) = children.iter().find(|(_, _, words)| words.contains(" guardian ")) {
+            return *number;
+        }
+        // A process that has just begun shows no command line for a moment.
+        assert!(began.elapsed() < PATIENCE, "{children:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// A command line that runs its arguments in new user and process namespaces; `None` if this machine does not support them.
