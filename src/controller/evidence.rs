@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use hustings_core::model::{ContainerEnd, ContainerKind, ContainerRecord, NodeRecord, PodLabel, PodRecord, WireTime};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::{Resource, ResourceExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
 /// The taint with which an administrator declares that a machine is off.
@@ -105,9 +106,48 @@ struct StateFields {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InstanceFields {
-    started_at: Option<Time>,
-    finished_at: Option<Time>,
+    #[serde(default, deserialize_with = "time")]
+    started_at: Option<WireTime>,
+    #[serde(default, deserialize_with = "time")]
+    finished_at: Option<WireTime>,
     reason: Option<Box<str>>,
+}
+
+/// The fields of a Node that are parsed.
+#[derive(Deserialize)]
+struct NodeFields {
+    metadata: NodeMetadata,
+    spec: Option<NodeSpec>,
+    status: Option<NodeStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeMetadata {
+    name: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct NodeSpec {
+    taints: Option<Vec<TaintFields>>,
+}
+
+#[derive(Deserialize)]
+struct TaintFields {
+    key: Box<str>,
+}
+
+#[derive(Deserialize)]
+struct NodeStatus {
+    conditions: Option<Vec<ConditionFields>>,
+}
+
+#[derive(Deserialize)]
+struct ConditionFields {
+    #[serde(rename = "type")]
+    kind: Box<str>,
+    status: Box<str>,
 }
 
 impl<'de> Deserialize<'de> for ReadPod {
@@ -147,32 +187,35 @@ fn containers(spec: &SpecFields, status: StatusFields) -> Box<[ContainerRecord]>
 }
 
 fn container(kind: ContainerKind, ContainerFields { name, state, last_state }: ContainerFields) -> ContainerRecord {
-    let wire = |time: Option<Time>| time.map(|time| WireTime::from_micros(time.0.as_microsecond()));
     let end = |InstanceFields { started_at, finished_at, reason }| ContainerEnd {
-        started_at: wire(started_at),
-        finished_at: wire(finished_at),
+        started_at,
+        finished_at,
         reason: reason.unwrap_or_default(),
     };
     let ends = [state, last_state].into_iter().flatten().filter_map(|state| state.terminated).map(end).collect();
     ContainerRecord { name: name.into(), kind, ends }
 }
 
-impl<'de> Deserialize<'de> for ReadNode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let node = Node::deserialize(deserializer)?;
-        let record = read_node(&node);
-        let ObjectMeta { name, resource_version, .. } = node.metadata;
-        Ok(Self { metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() }, record })
-    }
+/// Reads a time. The API server stores some that do not exist here, such as the last second of the year 9999. One of them
+/// must not make a whole list unreadable: it counts as none.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<WireTime>, D::Error> {
+    let text = Option::<Box<str>>::deserialize(deserializer)?;
+    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
+    Ok(time.map(|time| WireTime::from_micros(time.as_microsecond())))
 }
 
-fn read_node(node: &Node) -> NodeRecord {
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    NodeRecord {
-        name: node.name_any(),
-        is_out_of_service: taints.map(|taint| &*taint.key).any(|key| key == OUT_OF_SERVICE),
-        is_ready: conditions.filter(|condition| condition.type_ == "Ready").any(|ready| ready.status == "True"),
+impl<'de> Deserialize<'de> for ReadNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let NodeFields { metadata, spec, status } = NodeFields::deserialize(deserializer)?;
+        let taints = spec.and_then(|spec| spec.taints).into_iter().flatten();
+        let conditions = status.and_then(|status| status.conditions).into_iter().flatten();
+        let record = NodeRecord {
+            name: metadata.name.clone().unwrap_or_default(),
+            is_out_of_service: taints.map(|taint| taint.key).any(|key| &*key == OUT_OF_SERVICE),
+            is_ready: conditions.filter(|condition| &*condition.kind == "Ready").any(|ready| &*ready.status == "True"),
+        };
+        let NodeMetadata { name, resource_version } = metadata;
+        Ok(Self { metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() }, record })
     }
 }
 

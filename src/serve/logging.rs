@@ -55,8 +55,8 @@ impl LogFormat {
 impl LogLevel {
     /// Parses a bare level, or directives of tracing's [`EnvFilter`].
     ///
-    /// A bare level up to `info` also turns off the logs of the kube crates. Hustings reports the same failures itself,
-    /// with more context.
+    /// A bare level up to `info`, also among directives, turns off the logs of the kube crates, unless a directive names
+    /// them. Hustings reports the same failures itself, with more context, and without whole objects.
     pub fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("is empty: use error, warn, info, debug, trace or off".to_owned());
@@ -66,13 +66,15 @@ impl LogLevel {
             return Err(format!("{text:?} has characters other than ASCII: use a form such as info,hustings=debug"));
         }
         let is_word = !text.contains([',', '=', '[']);
-        let directives = match text.parse::<LevelFilter>() {
-            Ok(level) if level <= LevelFilter::INFO => format!("{level},kube_client=off,kube_runtime=off"),
-            // EnvFilter would parse the word as a target, and log only that target.
-            Err(_) if is_word => {
-                return Err(format!("{text:?} is not a level: use error, warn, info, debug, trace or off"));
-            }
-            Ok(_) | Err(_) => text.to_owned(),
+        // EnvFilter would parse the word as a target, and log only that target.
+        if is_word && text.parse::<LevelFilter>().is_err() {
+            return Err(format!("{text:?} is not a level: use error, warn, info, debug, trace or off"));
+        }
+        let is_quiet = |directive: &str| directive.parse().is_ok_and(|level: LevelFilter| level <= LevelFilter::INFO);
+        let directives = if text.split(',').any(is_quiet) && !text.contains("kube") {
+            format!("{text},kube_client=off,kube_runtime=off")
+        } else {
+            text.to_owned()
         };
         EnvFilter::try_new(&directives)
             .map_err(|error| format!("{text:?} is not valid: {error}: use a form such as info,hustings=debug"))?;
@@ -179,8 +181,8 @@ mod tests {
         }
         let quiet = |level: &str| LogLevel::read(level).unwrap().as_str().contains("kube_client=off");
         assert_eq!(
-            ["error", "info", "debug", "trace", "info,kube=debug"].map(quiet),
-            [true, true, false, false, false]
+            ["error", "info", "info,hustings=debug", "debug", "trace", "info,kube=debug"].map(quiet),
+            [true, true, true, false, false, false]
         );
         for bad in ["", "hustings=loud", "inof", "\t-\u{fffd}="] {
             assert!(LogLevel::read(bad).is_err(), "{bad}");

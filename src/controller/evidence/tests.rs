@@ -62,6 +62,21 @@ fn a_pod_reads_as_the_states_of_its_containers() {
     );
 }
 
+/// The API server stores it, and one Pod must not make the list of all unreadable.
+#[test]
+fn a_time_that_does_not_exist_here_counts_as_none() {
+    for (finished_at, expected) in
+        [("2026-01-01T00:00:03Z", Some(time(3))), ("9999-12-31T23:59:59Z", None), ("9999-12-31T23:59:59-12:00", None)]
+    {
+        let state = json!({ "terminated": { "startedAt": "2026-01-01T00:00:00Z", "finishedAt": finished_at } });
+        let record = pod(json!({
+            "metadata": { "name": "a" }, "status": { "containerStatuses": [{ "name": "web", "state": state }] },
+        }));
+        let ends: Vec<_> = record.ends("web").map(|end| (end.started_at, end.finished_at)).collect();
+        assert_eq!(ends, [(Some(time(0)), expected)], "{finished_at}");
+    }
+}
+
 #[test]
 fn shared_process_namespaces_are_read_from_the_spec_and_assumed_without_one() {
     for spec in
@@ -105,17 +120,16 @@ fn neither_the_phase_nor_a_deletion_ends_a_container() {
 
 #[test]
 fn a_node_reads_as_its_taint_and_its_readiness() {
+    let read = |node: Value| serde_json::from_value::<ReadNode>(node).unwrap().record;
     let node = |taint: &str, ready: &str| {
-        read_node(
-            &serde_json::from_value(json!({
-                "metadata": { "name": "n1" },
-                "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }, { "key": taint, "effect": "NoExecute" }] },
-                "status": { "conditions": [
-                    { "type": "DiskPressure", "status": "True" }, { "type": "Ready", "status": ready },
-                ] },
-            }))
-            .unwrap(),
-        )
+        read(json!({
+            "metadata": { "name": "n1" },
+            "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }, { "key": taint, "effect": "NoExecute" }] },
+            "status": { "conditions": [
+                { "type": "DiskPressure", "status": "True" },
+                { "type": "Ready", "status": ready, "lastHeartbeatTime": "9999-12-31T23:59:59Z" },
+            ] },
+        }))
     };
     for (taint, ready, out, is_ready) in [
         ("node.kubernetes.io/out-of-service", "Unknown", true, false),
@@ -129,6 +143,6 @@ fn a_node_reads_as_its_taint_and_its_readiness() {
             "{taint} {ready}"
         );
     }
-    let unknown = read_node(&Node::default());
+    let unknown = read(json!({ "metadata": {} }));
     assert!(!unknown.is_out_of_service && !unknown.is_ready);
 }
