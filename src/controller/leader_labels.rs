@@ -185,9 +185,10 @@ impl LeaderLabels {
     /// Starts the jobs that are due.
     pub(super) fn start_due(&mut self) {
         let now = Instant::now();
-        // Another value follows on the same key only after the former one is gone.
+        // Another value follows on the same key only after the former one is gone, or cannot be removed.
+        let is_leaving = |state: &LabelState| !state.is_wanted && state.disturbed_at.is_none();
         let leaving: HashSet<_> =
-            self.labels.iter().filter(|(_, state)| !state.is_wanted).map(|(key, _)| key.place()).collect();
+            self.labels.iter().filter(|(_, state)| is_leaving(state)).map(|(key, _)| key.place()).collect();
         for (key, state) in self.labels.iter_mut().filter(|(_, state)| state.is_due(now)) {
             let must_wait = state.is_wanted && leaving.contains(&key.place());
             let Some(trigger) = state.due.filter(|_| !must_wait && !self.running.contains_key(key)) else { continue };
@@ -304,7 +305,7 @@ impl LeaderLabels {
         let Some(state) = self.labels.get_mut(&key).filter(|state| state.is_wanted && state.lease == *lease) else {
             return;
         };
-        (state.is_wanted, state.holder) = (false, None);
+        (state.is_wanted, state.holder, state.disturbed_at) = (false, None, None);
         state.is_due_because(Trigger::Move);
         self.homes.leave(&key);
         let next =

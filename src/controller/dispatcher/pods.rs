@@ -97,8 +97,13 @@ impl Pods {
 
     /// A Pod was deleted.
     fn remove(&mut self, namespace: &Arc<str>, pod: PodRecord) -> Arc<PodRecord> {
-        if let Some(pods) = self.scope(namespace).and_then(|scope| scope.known.get_mut(namespace)) {
+        if let Some(scope) = self.scope(namespace)
+            && let Some(pods) = scope.known.get_mut(namespace)
+        {
             pods.remove(&*pod.name);
+            if pods.is_empty() {
+                scope.known.remove(namespace);
+            }
         }
         let pod = Arc::new(pod);
         if pod.may_prove() {

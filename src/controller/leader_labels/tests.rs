@@ -175,6 +175,18 @@ async fn failures_and_other_writers_are_met_with_growing_pauses_and_a_move_at_on
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_label_that_cannot_be_removed_delays_no_other_value_of_its_key() {
+    let removes = |sent: &Sent| !sent.body.is_null() && sent.body["metadata"]["labels"]["role"].is_null();
+    let (mut labels, server) = labels(&[], move |sent| sent.path.contains("pods/b?") && removes(sent));
+    labels.set_desired(&lease("x"), Some((label("n", "other"), Some(pod("b")))));
+    settle(&mut labels).await;
+    labels.set_desired(&lease("x"), None);
+    labels.set_desired(&lease("y"), Some((label("n", "leader"), Some(pod("a")))));
+    settle(&mut labels).await;
+    assert_eq!(on_pods(&server), pairs(&[("a", "leader"), ("b", "other")]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_is_labelled_as_it_should_be_causes_no_job() {
     let (mut labels, _) = labels(&[], |_| false);
     labels.set_desired(&lease("l"), Some((label("n", "leader"), Some(pod("a")))));
