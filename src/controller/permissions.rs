@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::config::{Config, NativeMode};
 use super::key::LeaseKey;
 use super::namespaces::Namespaces;
 use super::native;
+use super::outage::UNREADY;
 use super::watched::Scope;
 use crate::base::reviews::{RoleRule, Subject};
 use crate::serve::health::Check;
@@ -131,7 +133,7 @@ impl Requirements {
 }
 
 /// Checks periodically, for ever, and reports the result to `check`. A notification of `forbidden` brings the next
-/// check forward.
+/// check forward. Where no review succeeds, the permissions are not known, and the controller is ready after [`UNREADY`].
 pub(super) async fn watch(
     client: Client,
     requirements: Requirements,
@@ -139,15 +141,19 @@ pub(super) async fn watch(
     forbidden: Arc<Notify>,
     check: Check,
 ) {
+    let began = Instant::now();
+    let mut are_known = false;
     loop {
         let pause = match missing(&client, &Subject::Own, &requirements).await {
             Ok(missing) if missing.is_empty() => {
+                are_known = true;
                 if check.pass() {
                     tracing::info!("the controller has all permissions that it needs");
                 }
                 PAUSE
             }
             Ok(missing) => {
+                are_known = true;
                 let absence = |missing: &Missing| namespaces.absence(missing.scope.as_ref()?);
                 let absences: BTreeSet<_> = missing.iter().filter_map(absence).collect();
                 let lacking = || missing.iter().filter(|missing| absence(missing).is_none());
@@ -162,8 +168,12 @@ pub(super) async fn watch(
                 PAUSE_WHILE_MISSING
             }
             Err(error) => {
-                // The permissions are unknown, so the check keeps its last result.
-                tracing::debug!(error, "cannot check the permissions; retrying");
+                // The check keeps a result that it has.
+                let message = format!("the permissions are not known: {error}");
+                let is_ready = began.elapsed() >= UNREADY;
+                if !are_known && if is_ready { check.pass_with(Some(message)) } else { check.fail(message) } {
+                    tracing::warn!(error, "cannot check the permissions; retrying");
+                }
                 PAUSE_WHILE_MISSING
             }
         };
