@@ -168,6 +168,7 @@ impl<'a> Shop<'a> {
             ("PATCH", "leases/web", word("transfer", "web-a"), acts),
             ("PATCH", "leases/web", word("pin", "web-a until 2099-01-01T00:00:00Z"), acts),
             ("PATCH", "leases/web", word("leader-label", "app=web"), acts),
+            ("PATCH", "leases/web", word("assist", "container=web"), acts),
             ("PATCH", "leases/web", word("strategy", "example.com/Mine"), acts),
             ("PATCH", "leases/web", word("preferred-holder", "web-a"), says),
             ("PATCH", "leases/web", json!({ "metadata": { "labels": null } }), "the label"),
