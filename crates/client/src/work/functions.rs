@@ -215,7 +215,12 @@ impl<'a> RunningFunctions<'a> {
                     None => return,
                     Some(Ok((id, Ok(())))) => _ = self.functions.remove(&id),
                     Some(Ok((id, Err(error)))) => self.failed(id, &*error),
-                    Some(Err(error)) => self.failed(error.id(), &error),
+                    Some(Err(error)) => {
+                        if error.is_panic() {
+                            tracing::error!(lease = leadership.lease(), %error, "a function panicked");
+                        }
+                        self.failed(error.id(), &error);
+                    }
                 }
             }
         }
