@@ -24,10 +24,20 @@ impl Answer {
     }
 }
 
-/// Sends a request over a new connection.
+/// Sends a request over a new connection, and waits for the answer.
 pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str) -> Answer {
+    answer(send(address, method, path).await).await
+}
+
+/// Sends a request over a new connection.
+pub(crate) async fn send(address: SocketAddr, method: &str, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(format!("{method} {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+    stream
+}
+
+/// Waits for the answer to a request.
+pub(crate) async fn answer(mut stream: TcpStream) -> Answer {
     let mut text = String::new();
     timeout(PATIENCE, stream.read_to_string(&mut text)).await.unwrap().unwrap();
     let (headers, body) = text.split_once("\r\n\r\n").unwrap();

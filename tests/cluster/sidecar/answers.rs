@@ -6,6 +6,7 @@ use hustings_controlplane::shared;
 use serde_json::json;
 
 use super::beside::{DIRECT, Sidecar, ask};
+use crate::http::{self, send};
 use crate::installed::installed;
 use crate::replica::{candidate_account, lease, token, until};
 
@@ -97,12 +98,12 @@ async fn every_client_learns_of_the_end_of_a_term_before_the_next_begins() {
     // When the sidecar stops, waiting clients get an answer, and streams end.
     let three = Sidecar::start(&plane, &namespace, "three", &DIRECT).await;
     let mut of_three = three.events("/events").await;
-    let address = three.listen;
-    let waiting = tokio::spawn(async move { ask(address, "GET", "/leader/wait?timeout=5m").await });
+    // Its request comes before those below, so the sidecar knows of it when it stops.
+    let waiting = send(three.listen, "GET", "/leader/wait?timeout=5m").await;
     let seen = async || (three.standing().await["holder"] == "two").then_some(());
     until("three sees the holder", || three.log(), seen).await;
     assert_eq!(three.process.stop().await.unwrap().code(), Some(0));
-    assert_eq!(waiting.await.unwrap().code, 503);
+    assert_eq!(http::answer(waiting).await.code, 503);
     while of_three.next().await.is_some() {}
 }
 
