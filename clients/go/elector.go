@@ -236,7 +236,7 @@ func (e *Elector) Lease() string { return e.name }
 // Identity returns the identity of this replica.
 func (e *Elector) Identity() string { return e.identity }
 
-// Timing returns the durations of this elector.
+// Timing returns the durations of this elector. RequestTimeout is 0 if it was not set: the core has its default.
 func (e *Elector) Timing() Timing { return e.timing }
 
 // IsLeader returns whether this process leads now. It costs one atomic load and one reading of the clock, so ask

@@ -203,7 +203,11 @@ func TestAfterATrapOrAPanicTheProcessNeverLeadsAgainAndTheLeaseExpires(t *testin
 			r := start(t, elector, func(ctx context.Context, term *Term) {
 				// This work never ends.
 				if _, ok := term.Hold(); ok {
-					held <- term
+					select {
+					case held <- term:
+					default:
+						t.Error("no work may begin in a new term")
+					}
 				}
 				<-ctx.Done()
 			})

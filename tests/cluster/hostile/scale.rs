@@ -1,4 +1,4 @@
-//! Many Leases, and objects of the greatest size.
+//! Many Leases, and large objects.
 
 use futures::StreamExt as _;
 use hustings_client::store::{Request, Store as _};
@@ -47,7 +47,7 @@ async fn a_thousand_leases_with_three_candidates_each_fit_into_fifty_megabytes()
 }
 
 #[tokio::test]
-async fn objects_with_the_longest_names_and_annotations_are_elected_like_others() {
+async fn objects_with_the_longest_names_and_large_annotations_are_elected_like_others() {
     let world = World::new("load-size").await;
     let controller = world.controller().await.ready().await;
     controller.leads().await;
