@@ -149,6 +149,19 @@ pub fn host_name(identity: &str) -> &str {
     identity.split_once('_').map_or(identity, |(host, _)| host)
 }
 
+/// Whether this identity names one process, and not only its Pod: client-go's usual one has a UUID after the host name. The
+/// next process in a Pod has the same identity otherwise, and goes on with the term of the former one.
+pub fn names_process(identity: &str) -> bool {
+    let is_uuid = |text: &str| {
+        text.len() == 36
+            && text.bytes().enumerate().all(|(at, byte)| match at {
+                8 | 13 | 18 | 23 => byte == b'-',
+                _ => byte.is_ascii_hexdigit(),
+            })
+    };
+    identity.rsplit_once('_').is_some_and(|(_, process)| is_uuid(process))
+}
+
 /// Whether the names of Pods can begin with this text before `-`, which it may contain at its end.
 pub fn is_pod_prefix(text: &str) -> bool {
     text.len() <= LONGEST_NAME && is_dns_subdomain(text.trim_end_matches('-'))

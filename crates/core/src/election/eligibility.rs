@@ -301,11 +301,14 @@ impl Conditions {
 /// The rule by which these candidates are elected, and why nobody is, if so.
 pub(super) fn rule_and_hold<'m>(
     lease: Option<&LeaseRecord>,
-    members: impl Iterator<Item = &'m Member>,
+    members: impl Iterator<Item = &'m Member> + Clone,
     wall: WireTime,
 ) -> (Rule, Option<Hold>) {
-    let rule =
-        Rule::of(deciding(members).map(|declared| (&declared.standing.binary_version, &declared.standing.strategy)));
+    let of = |declared: &'m Declared| (&declared.standing.binary_version, &declared.standing.strategy);
+    let rule = match Rule::of(deciding(without_excluded(members.clone(), wall)).map(of)) {
+        Rule::NoCandidates => Rule::of(deciding(members).map(of)),
+        rule => rule,
+    };
     let hold = lease.and_then(|lease| lease.pause(wall)).or_else(|| rule.hold());
     (rule, hold)
 }
@@ -315,6 +318,14 @@ pub(super) fn shared_names<'m>(members: impl Iterator<Item = &'m Member>) -> BTr
     let mut names = BTreeSet::new();
     let shared = members.filter(|member| !names.insert(&member.key.name));
     shared.map(|member| Arc::clone(&member.key.name)).collect()
+}
+
+/// The candidates that no administrator excludes. If there are others, only they have a say in the strategy.
+pub(super) fn without_excluded<'m>(
+    members: impl Iterator<Item = &'m Member>,
+    wall: WireTime,
+) -> impl Iterator<Item = &'m Member> {
+    members.filter(move |member| member.record.acts.exclusion(wall).is_none())
 }
 
 /// The declarations that determine the strategy: those of all candidates that are not known to be Unresponsive and that the

@@ -112,7 +112,7 @@ impl fmt::Display for Doubt {
             Self::NoPlace => "the session names no container",
             Self::NotWatched => "the controllers have no --evidence-pods",
             Self::PodUnknown => "no Pod of the holder is known",
-            Self::AnotherPod => "the Pod is another one than that of the session or of the candidate",
+            Self::AnotherPod => "the Pod is another one than that of the holder",
             Self::SharedProcesses => "the Pod shares a process namespace, so processes may outlive their container",
             Self::NotTerminated => "the container has not terminated",
             Self::EndUnobserved => "the kubelet has not observed the end of the container",

@@ -301,9 +301,12 @@ impl Lifecycle {
         self.successor_until = Some(until);
     }
 
-    /// The work of the last term has ended.
-    pub(super) const fn end_work(&mut self) {
-        self.work = WorkState::Ended;
+    /// The work of the last term has ended, as [`Action::StopWork`] asked.
+    pub(super) fn end_work(&mut self) {
+        // Work may begin again as long as nothing asks it to stop.
+        if self.work != WorkState::Running {
+            self.work = WorkState::Ended;
+        }
     }
 
     /// Plans the end of the term and of its work. `preferred` is the preferred holder, if the Lease names one. If

@@ -58,7 +58,8 @@ impl Grants {
     fn dissenter(&self, live: &[&str]) -> Option<&Candidate> {
         let highest = self.candidates.values().filter_map(binary_version).max();
         let decides = |candidate: &&Candidate| {
-            let is_heard = candidate.record.status.state != Some(CandidateState::Unresponsive);
+            let record = &candidate.record;
+            let is_heard = record.status.state != Some(CandidateState::Unresponsive) && record.acts.exclude.is_none();
             is_heard && wants_another(candidate) && binary_version(candidate) == highest
         };
         live.iter().filter_map(|name| self.candidates.get(*name)).find(decides)

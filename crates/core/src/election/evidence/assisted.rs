@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Doubt, is_end_of_term};
-use crate::assist::{AssistOptions, Identification, Unidentified};
+use super::{Doubt, TRUNCATION, is_end_of_term};
+use crate::assist::{AssistOptions, Identification, Unidentified, names_process};
 use crate::election::eligibility::Conditions;
 use crate::election::plan::Plan;
 use crate::election::{Election, writes};
-use crate::model::{Annotation, ContainerEnd, Evidence, LeaseRecord, PodRecord, WireTime};
+use crate::model::{Annotation, ContainerEnd, ContainerRecord, Evidence, LeaseRecord, PodRecord, WireTime};
 
 /// By how much `startedAt` may be later than `acquireTime`. The container runtime records the start once the process runs,
 /// and on a busy machine the process is faster.
@@ -42,10 +42,12 @@ impl HolderHomes {
         }
     }
 
-    /// Records in which Pod a holder runs that was not observed before. `name` is the name of that Pod.
-    fn settle(&mut self, holder: &str, name: &str) {
+    /// Records in which Pod the holder runs, unless that is known. `name` is the name of that Pod.
+    fn settle(&mut self, record: &LeaseRecord, name: &str) {
         let pod = self.newest.as_ref().filter(|pod| *pod.name == *name);
-        if let Some(pod) = pod.filter(|_| self.pod_of(holder).is_none()) {
+        let Some((holder, pod)) = record.holder.as_deref().zip(pod) else { return };
+        self.pods_of.retain(|(known, former)| known != holder || former.uid == pod.uid || !has_left(record, former));
+        if self.pod_of(holder).is_none() {
             self.pods_of.push_back((holder.to_owned(), Arc::clone(pod)));
             self.pods_of.drain(..self.pods_of.len().saturating_sub(REMEMBERED_HOLDERS));
         }
@@ -119,8 +121,8 @@ impl Election {
         let name = self.assisted_pod().map(|(_, name)| name);
         // Without a holder in it, this election is not shown the Pod that takes its name.
         self.holder_homes.newest.take_if(|pod| name.as_deref() != Some(&*pod.name));
-        if let Some((name, holder)) = name.zip(self.lease.view.record().and_then(|record| record.holder.as_deref())) {
-            self.holder_homes.settle(holder, &name);
+        if let Some((name, record)) = name.zip(self.lease.view.record()) {
+            self.holder_homes.settle(record, &name);
         }
     }
 
@@ -138,6 +140,11 @@ impl Election {
         let (options, record) = self.assist_options().zip(self.lease.view.record()).ok_or(Doubt::PodUnknown)?;
         let holder = record.holder.as_deref().ok_or(Doubt::PodUnknown)?;
         let pod = self.holder_homes.pod_of(holder).ok_or(Doubt::PodUnknown)?;
+        // Without a part for the process, the identity may already be that of a process in the next Pod.
+        let is_replaced = self.holder_homes.newest.as_ref().is_some_and(|newest| newest.uid != pod.uid);
+        if is_replaced && !names_process(holder) {
+            return Err(Doubt::AnotherPod);
+        }
         match options.identify(holder, Some(pod)) {
             Identification::Identified { container, .. } => covers_term(record, pod, &container),
             Identification::Unidentified(why) => Err((&why).into()),
@@ -174,13 +181,27 @@ impl From<&Unidentified> for Doubt {
     }
 }
 
+/// Whether the holder has renewed since the last process in this Pod ended, so that it runs in another one.
+fn has_left(record: &LeaseRecord, pod: &PodRecord) -> bool {
+    let has_ended = |container: &ContainerRecord| {
+        let ended = pod.ends(&container.name).filter_map(|end| end.finished_at).max();
+        ended.is_some_and(|ended| record.renew_time > Some(ended.after(TRUNCATION)))
+    };
+    pod.is_over && !pod.containers.is_empty() && pod.containers.iter().all(has_ended)
+}
+
 /// Checks whether an instance of this container that has ended covers the whole term, so that it was the holder. An
 /// instance that ended before the holder acquired the Lease is a former one: the next one may start in the same second.
 fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result<Evidence, Doubt> {
     let starts_in_time =
         |start: WireTime| record.acquire_time.is_some_and(|at| start <= at.after(START_RECORDED_WITHIN));
+    let names_process = record.holder.as_deref().is_some_and(names_process);
     let covers = |end: &ContainerEnd| {
         is_end_of_term(record, pod, end)?;
+        // A renewal in the second of the end may be that of the next process of this identity.
+        if !names_process && record.renew_time >= end.finished_at {
+            return Err(Doubt::RenewedAfterEnd);
+        }
         if end.started_at.is_some_and(starts_in_time) {
             Ok(Evidence::ContainerTerminated)
         } else {
@@ -195,7 +216,7 @@ fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result
 mod tests {
     use super::*;
     use crate::election::{Config, LeaseVerdict, Observation, Source};
-    use crate::model::{ContainerRecord, LeaseActs, Moment, Now, WireTime};
+    use crate::model::{LeaseActs, Moment, Now};
 
     fn observe(election: &mut Election, observation: Observation) {
         election.observe(Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) }, observation);
@@ -207,8 +228,18 @@ mod tests {
 
     /// A Lease with this holder and these options.
     fn show_lease(election: &mut Election, resource_version: u64, holder: Option<&str>, options: &str) {
+        let record = record(resource_version, holder, options);
+        observe(election, Observation::Lease { record, source: Source::Watch });
+    }
+
+    fn show_lease_renewed(election: &mut Election, resource_version: u64, renewed: WireTime) {
+        let record = LeaseRecord { renew_time: Some(renewed), ..record(resource_version, Some("web-0_1"), "") };
+        observe(election, Observation::Lease { record, source: Source::Watch });
+    }
+
+    fn record(resource_version: u64, holder: Option<&str>, options: &str) -> LeaseRecord {
         let options = AssistOptions::read(options).unwrap();
-        let record = LeaseRecord {
+        LeaseRecord {
             uid: "l".to_owned(),
             resource_version,
             holder: holder.map(str::to_owned),
@@ -219,8 +250,7 @@ mod tests {
             enrolled: true,
             acts: LeaseActs { assist: Some(Annotation::Valid(options)), ..LeaseActs::default() },
             ..LeaseRecord::default()
-        };
-        observe(election, Observation::Lease { record, source: Source::Watch });
+        }
     }
 
     #[test]
@@ -236,6 +266,18 @@ mod tests {
         show(&mut election, pod("new"));
         let uid = |election: &Election| election.holder_pod(&verdict).map(|pod| pod.uid);
         assert_eq!(uid(&election).as_deref(), Some("old"), "a later Pod of its name is another one");
+        // Its process cannot be in a Pod in which everything had ended before it renewed.
+        let time = |seconds: i64| WireTime::from_micros(seconds * 1_000_000);
+        let ended = ContainerRecord::ended("a", [ContainerEnd::at(time(3), "Error")]);
+        show(&mut election, PodRecord { containers: [ended].into(), is_over: true, ..pod("old") });
+        show(&mut election, pod("new"));
+        for (renewed, expected) in [(4, "old"), (5, "new")] {
+            show_lease_renewed(&mut election, 5 + renewed, time(i64::try_from(renewed).unwrap()));
+            assert_eq!(uid(&election).as_deref(), Some(expected), "renewed after {renewed} s");
+        }
+        let mut election = Election::new(Config::default(), "n", "l");
+        show_lease(&mut election, 5, Some("web-0_1"), "");
+        show(&mut election, pod("old"));
         show(&mut election, PodRecord { host_network: true, ..pod("old") });
         assert_eq!(uid(&election), None, "its host name is that of the node");
 

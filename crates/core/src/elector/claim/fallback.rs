@@ -230,12 +230,14 @@ fn wait(
     let mut candidates: Vec<_> =
         candidates.into_iter().filter_map(|(record, standing)| Some((record, standing.ok()?))).collect();
     let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
-    let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().unwrap_or_default();
+    let newest = candidates.iter().filter_map(|(record, _)| record.renewed_at()).max().unwrap_or_default();
     let is_within = |limit, time: WireTime| time.until(newest) <= limit;
     // A candidate that was never asked to renew counts by its creation.
-    let is_valid = |record: &CandidateRecord| is_within(VALID, record.renew_time.unwrap_or(record.creation_time));
-    let deciding =
-        candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record));
+    let is_valid = |record: &CandidateRecord| is_within(VALID, record.renewed_at().unwrap_or(record.creation_time));
+    let is_excluded = |record: &CandidateRecord| record.acts.exclusion(now.wall).is_some();
+    let deciding = candidates
+        .iter()
+        .filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record) && !is_excluded(record));
     let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
     if rule == Rule::NoCandidates {
         let own = config.candidate().and_then(|candidate| candidate.strategy.clone()).unwrap_or_default();
@@ -246,7 +248,7 @@ fn wait(
     }
     own.map_or(Ok(()), |own| rule.admits(&own)).map_err(Withheld::Inadmissible)?;
     candidates.retain(|(_, standing)| rule.admits(standing).is_ok());
-    candidates.retain(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT, renewed)));
+    candidates.retain(|(record, _)| record.renewed_at().is_some_and(|renewed| is_within(RECENT, renewed)));
     let ranks: Vec<_> = candidates.iter().map(|(record, standing)| (*record, Rank::new(standing, record))).collect();
     let contender = |(record, rank)| (Contender::recorded((record, rank), rule.strategy(), lease, now), &record.name);
     let mut live: Vec<_> = ranks.iter().map(|(record, rank)| contender((*record, rank))).collect();

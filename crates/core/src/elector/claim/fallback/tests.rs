@@ -1,7 +1,7 @@
 use super::*;
 use crate::election::{self, Election};
 use crate::model::{
-    Annotation, CandidateActs, Exclusion, LeaseActs, Pin, RecordedStatus, SessionMark, Strategy, Transfer,
+    Annotation, CandidateActs, Exclusion, LeaseActs, Pin, RecordedStatus, SessionMark, Strategy, Transfer, Unparsed,
 };
 
 const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(100_000_000_000) };
@@ -36,7 +36,7 @@ fn a_better_candidate_gets_a_place_if_its_last_sign_of_life_is_at_most_30_s_olde
 }
 
 #[test]
-fn a_dissenter_counts_while_it_is_valid_and_not_marked_unresponsive() {
+fn a_dissenter_counts_while_it_is_valid_and_neither_excluded_nor_marked_unresponsive() {
     let strategy = Some("example.com/Other".to_owned());
     let dissenter = |age| CandidateRecord { strategy: strategy.clone(), ..candidate("other", "1.2", age) };
     let withheld = Err(Withheld::Hold(Hold::ThirdPartyStrategy("example.com/Other".to_owned())));
@@ -44,6 +44,14 @@ fn a_dissenter_counts_while_it_is_valid_and_not_marked_unresponsive() {
     assert_eq!(wait_beside(&dissenter(VALID + Duration::from_micros(1))), Ok(STEP));
     let status = RecordedStatus { state: Some(CandidateState::Unresponsive), ..RecordedStatus::default() };
     assert_eq!(wait_beside(&CandidateRecord { status, ..dissenter(Duration::ZERO) }), Ok(STEP));
+    let exclusion = Exclusion { until: NOW.wall.after(STEP), reason: String::new() };
+    let acts = CandidateActs { exclude: Some(Annotation::Valid(exclusion)), ..CandidateActs::default() };
+    assert_eq!(wait_beside(&CandidateRecord { acts, ..dissenter(Duration::ZERO) }), Ok(STEP), "excluded");
+    // The time is that of the creation, long ago.
+    let unreadable = Unparsed::NONE.with("renewTime", "9999-12-31T23:59:59Z");
+    let renew_time = Some(WireTime::MAX);
+    let unreadable = CandidateRecord { unparsed: unreadable, renew_time, ..dissenter(Duration::ZERO) };
+    assert_eq!(wait_beside(&unreadable), Ok(STEP), "a renew time that is none");
 }
 
 #[test]
