@@ -51,9 +51,15 @@
 //!   turn the default features off and enable the feature `aws-lc-rs`, which needs cmake and a C compiler. For a FIPS
 //!   build, also enable rustls' feature `fips`.
 //!
+//! The library is not published yet, so name your copy of the repository. kube's default features would add openssl.
+//!
 //! ```toml
+//! hustings-client = { path = "../hustings/crates/client" }
 //! k8s-openapi = { version = "0.29", features = ["v1_34"] }
+//! kube = { version = "5", default-features = false, features = ["client", "rustls-tls"] }
 //! rustls = { version = "0.23", default-features = false, features = ["ring"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread", "signal"] }
+//! tokio-util = "0.7"
 //! ```
 //!
 //! ```ignore

@@ -39,7 +39,8 @@ struct RawHead {
     text: Option<String>,
     key: Option<String>,
     cause: Option<CauseName>,
-    silence_us: Option<u64>,
+    /// Negative if a beat came between the readings of the clock.
+    silence_us: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,7 +70,9 @@ impl Head {
         if head.is_empty() {
             return Ok(Self { event: Event::Nothing, silence_us: None });
         }
-        let raw: RawHead = serde_json::from_slice(head).map_err(|error| format!("invalid head: {error}"))?;
+        // A text for people may have any bytes.
+        let head = String::from_utf8_lossy(head);
+        let raw: RawHead = serde_json::from_slice(head.as_bytes()).map_err(|error| format!("invalid head: {error}"))?;
         let required = |name: &str| format!("invalid head: the event needs the field {name}");
         let id = raw.id.ok_or_else(|| required("id"));
         let event = match raw.event {
@@ -94,6 +97,21 @@ impl Head {
                 Some(CauseName::ConnectionClosed) => Cause::ConnectionClosed,
             }),
         };
-        Ok(Self { event, silence_us: raw.silence_us })
+        Ok(Self { event, silence_us: raw.silence_us.map(|silence| silence.max(0).unsigned_abs()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_for_people_or_a_matter_of_clocks_is_never_an_error() {
+        for text in [&br#""refused""#[..], b"\"\xe4\"", b"null"] {
+            let head =
+                [br#"{"event": "failed", "id": 1, "sent": true, "silenceUs": -5, "text": "#, text, b"}"].concat();
+            let read = Head::read(&head).unwrap();
+            assert!(matches!(read, Head { event: Event::Failed { .. }, silence_us: Some(0) }), "{read:?}");
+        }
     }
 }

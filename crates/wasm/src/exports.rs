@@ -96,8 +96,11 @@ extern "C" fn hustings_gate(
     body_len: usize,
     flags: u32,
 ) -> u32 {
-    let input = |ptr, len| input(ptr, len).unwrap_or_default();
-    crate::gate(&input(method_ptr, method_len), &input(target_ptr, target_len), &input(body_ptr, body_len), flags)
+    let text = |ptr, len| input(ptr, len).unwrap_or_default();
+    // A body that is not there may say anything.
+    let body = input(body_ptr, body_len);
+    let flags = if body.is_ok() { flags } else { flags | crate::gate::STREAMS };
+    crate::gate(&text(method_ptr, method_len), &text(target_ptr, target_len), &body.unwrap_or_default(), flags)
 }
 
 /// Keeps an answer until the next call, and returns where it is.

@@ -17,7 +17,7 @@ enum RequestClass {
 const UPGRADES: u32 = 1;
 
 /// The body of the request cannot be read in advance.
-const STREAMS: u32 = 2;
+pub(crate) const STREAMS: u32 = 2;
 
 /// `hustings_gate`: classifies a request by its method, its path with the query, and its body.
 pub fn gate(method: &[u8], target: &[u8], body: &[u8], flags: u32) -> u32 {

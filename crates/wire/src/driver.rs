@@ -40,6 +40,8 @@ pub struct Driver {
     delayed: Vec<(Moment, Observation)>,
     /// The heartbeat of the work, without which the elector proves no life.
     supervision: Option<Supervision>,
+    /// Whether a withheld request waits for the next beat.
+    expects_beat: bool,
     lines: Vec<Line>,
     renewal: Option<Renewal>,
 }
@@ -149,6 +151,7 @@ impl Driver {
             pending: BTreeMap::new(),
             delayed: Vec::new(),
             supervision: supervised.then(|| Supervision::new(&timing, now.moment)),
+            expects_beat: true,
             lines: Vec::new(),
             renewal: None,
         }
@@ -173,6 +176,7 @@ impl Driver {
 
     /// Passes an observation to the elector. Call [`decide`](Self::decide) afterwards.
     pub fn observe(&mut self, now: Now, observation: Observation) {
+        self.expects_beat &= !matches!(observation, Observation::WorkStopped);
         self.core.observe(now, observation);
     }
 
@@ -269,10 +273,12 @@ impl Driver {
                 let until = pending.begun.after(self.timeout);
                 requests.push(Sending { attempt: *attempt, request: pending.request.clone(), until });
             }
-            if pending.until(self.timeout) <= now.moment {
+            // After the end of the work no beat follows, and what waits for one would delay the end of the term.
+            if pending.until(self.timeout) <= now.moment || pending.withheld && !self.expects_beat {
                 failed.push(*attempt);
             }
         }
+        self.expects_beat = true;
         for attempt in failed {
             let is_withheld = self.pending.get(&attempt).is_some_and(|pending| pending.withheld);
             let silence = self.supervision.as_ref().map(|supervision| supervision.silence(now.moment));

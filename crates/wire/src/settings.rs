@@ -141,7 +141,7 @@ impl CandidateSettings {
             strategy: self.strategy.and_then(|strategy| Strategy::read(Some(&strategy)).ok()),
             priority: self.priority,
             // The garbage collector deletes a candidate whose owner the API server does not know.
-            pod: pod.filter(|pod| !is_static_pod_uid(&pod.uid)),
+            pod: pod.filter(|pod| !is_static_pod_uid(&pod.uid) && !pod.uid.is_empty() && !pod.name.is_empty()),
             fallback: self.fallback,
         }
     }
@@ -150,7 +150,8 @@ impl CandidateSettings {
     fn emulation_version(&self) -> Option<String> {
         let strategy = Strategy::read(self.strategy.as_deref());
         let is_required = strategy.is_ok_and(|strategy| strategy.needs_emulation_version());
-        self.emulation_version.clone().or_else(|| is_required.then(|| self.binary_version.clone()))
+        let own = self.emulation_version.clone().filter(|version| !version.is_empty());
+        own.or_else(|| is_required.then(|| self.binary_version.clone()))
     }
 }
 
@@ -158,6 +159,12 @@ impl CandidateSettings {
 fn candidate_problem(candidate: &CandidateSettings) -> Option<SettingProblem> {
     if let Some(Err(why)) = candidate.strategy.as_deref().map(Strategy::check) {
         return Some(SettingProblem::Candidate(format!("strategy {why}")));
+    }
+    // Elections ignore what surrounds a version, but the CRD does not allow it.
+    let mut versions = std::iter::once(&candidate.binary_version).chain(&candidate.emulation_version);
+    if let Some(version) = versions.find(|version| version.trim() != **version) {
+        let message = format!("version {version:?} begins or ends with a space or a line end");
+        return Some(SettingProblem::Candidate(message));
     }
     let record = CandidateRecord {
         binary_version: candidate.binary_version.clone(),

@@ -214,13 +214,8 @@ impl<'a> RunningFunctions<'a> {
                 ended = self.tasks.join_next_with_id() => match ended {
                     None => return,
                     Some(Ok((id, Ok(())))) => _ = self.functions.remove(&id),
-                    Some(Ok((id, Err(error)))) => self.failed(id, &*error),
-                    Some(Err(error)) => {
-                        if error.is_panic() {
-                            tracing::error!(lease = leadership.lease(), %error, "a function panicked");
-                        }
-                        self.failed(error.id(), &error);
-                    }
+                    Some(Ok((id, Err(error)))) => self.failed(id, &*error, false),
+                    Some(Err(error)) => self.failed(error.id(), &error, error.is_panic()),
                 }
             }
         }
@@ -233,10 +228,13 @@ impl<'a> RunningFunctions<'a> {
         }
     }
 
-    fn failed(&mut self, id: Id, error: &(dyn Error + 'static)) {
+    fn failed(&mut self, id: Id, error: &(dyn Error + 'static), has_panicked: bool) {
         let Some((function, on_failure)) = self.functions.remove(&id) else { return };
         let (lease, function) = (self.leadership.lease(), &*function);
         match on_failure {
+            _ if self.term.cancellation().is_cancelled() && has_panicked => {
+                tracing::error!(lease, function, error, "a function panicked after its term was cancelled");
+            }
             _ if self.term.cancellation().is_cancelled() => {
                 tracing::info!(lease, function, error, "a function failed after its term was cancelled");
             }

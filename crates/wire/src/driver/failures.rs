@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hustings_core::elector::NoteSeverity;
-use hustings_core::model::{Moment, Request};
+use hustings_core::model::{Moment, Purpose, Request};
 
 use super::lines::Line;
 use crate::failure::{CANDIDATES, Failure, LOG_INTERVAL, NO_CRD, not_allowed};
@@ -25,7 +25,7 @@ enum FailureClass {
     Refused,
     NothingToCreateIn,
     Failed,
-    /// A write of the Lease, of which a term has time for a few only. So each is logged.
+    /// A term has time for a few only. So each is logged.
     FailedRenewal,
 }
 
@@ -45,7 +45,8 @@ impl FailureLog {
             let line = warning("cannot-create", format!("cannot create: there is no such namespace{what}"));
             line.with("namespace", namespace).with("name", name).with("resource", resource)
         };
-        match kind((verb, resource), failure).filter(is_due) {
+        let is_renewal = matches!(request, Request::WriteLease { write, .. } if write.purpose == Purpose::Renew);
+        match kind((verb, resource), is_renewal, failure).filter(is_due) {
             Some(FailureClass::Forbidden) => warning("not-allowed", not_allowed(verb, resource, Some(namespace)))
                 .with("name", name)
                 .with("failure", failure.to_string()),
@@ -90,15 +91,13 @@ const fn purpose(request: &Request) -> RequestPurpose {
 }
 
 /// The class of a failure, if a person should know about it.
-fn kind((verb, resource): RequestPurpose, failure: &Failure) -> Option<FailureClass> {
+fn kind((verb, _): RequestPurpose, is_renewal: bool, failure: &Failure) -> Option<FailureClass> {
     match failure {
         failure if failure.is_forbidden() => Some(FailureClass::Forbidden),
         Failure::Refused(_) => Some(FailureClass::Refused),
         // A creation cannot miss its object.
         Failure::Missing if verb == "create" => Some(FailureClass::NothingToCreateIn),
-        Failure::Unknown(_) | Failure::TimedOut(_) if (verb, resource) == ("patch", LEASES) => {
-            Some(FailureClass::FailedRenewal)
-        }
+        Failure::Unknown(_) | Failure::TimedOut(_) if is_renewal => Some(FailureClass::FailedRenewal),
         Failure::NotSent(_) | Failure::NoHeartbeat(_) | Failure::Unknown(_) | Failure::TimedOut(_) => {
             Some(FailureClass::Failed)
         }
@@ -110,7 +109,7 @@ fn kind((verb, resource): RequestPurpose, failure: &Failure) -> Option<FailureCl
 mod tests {
     use std::time::Duration;
 
-    use hustings_core::model::{LeaseRecord, LeaseWrite, Nomination, Purpose, WireTime};
+    use hustings_core::model::{LeaseRecord, LeaseWrite, Nomination, WireTime};
     use kube_core::Status;
 
     use super::*;
@@ -120,7 +119,7 @@ mod tests {
         let refused = |why: &str| {
             let message = format!("leasecandidates.hustings.io \"web-0\" is forbidden: {why}");
             let status = Status { code: 403, ..Status::failure(&message, "Forbidden") };
-            kind(("create", CANDIDATES), &Failure::Refused(status.into()))
+            kind(("create", CANDIDATES), false, &Failure::Refused(status.into()))
         };
         let by_rbac = r#"User "jane" cannot create resource "leasecandidates" in API group "hustings.io""#;
         assert_eq!(refused(by_rbac), Some(FailureClass::Forbidden));
@@ -137,17 +136,18 @@ mod tests {
     #[test]
     fn each_failure_that_a_person_should_know_about_is_logged() {
         let timed_out = || Failure::TimedOut(Duration::ZERO);
-        for (verb, resource, failure, expected) in [
-            ("create", LEASES, Failure::Missing, Some(FailureClass::NothingToCreateIn)),
-            ("get", LEASES, Failure::Missing, None),
-            ("get", LEASES, timed_out(), Some(FailureClass::Failed)),
-            ("patch", LEASES, timed_out(), Some(FailureClass::FailedRenewal)),
-            ("patch", CANDIDATES, timed_out(), Some(FailureClass::Failed)),
-            ("patch", CANDIDATES, Failure::Unknown("webhook".into()), Some(FailureClass::Failed)),
-            ("patch", LEASES, Failure::NotSent(Duration::ZERO), Some(FailureClass::Failed)),
-            ("patch", CANDIDATES, Failure::Conflict, None),
+        for (verb, resource, is_renewal, failure, expected) in [
+            ("create", LEASES, false, Failure::Missing, Some(FailureClass::NothingToCreateIn)),
+            ("get", LEASES, false, Failure::Missing, None),
+            ("get", LEASES, false, timed_out(), Some(FailureClass::Failed)),
+            ("patch", LEASES, true, timed_out(), Some(FailureClass::FailedRenewal)),
+            ("patch", LEASES, false, timed_out(), Some(FailureClass::Failed)),
+            ("patch", CANDIDATES, false, timed_out(), Some(FailureClass::Failed)),
+            ("patch", CANDIDATES, false, Failure::Unknown("webhook".into()), Some(FailureClass::Failed)),
+            ("patch", LEASES, true, Failure::NotSent(Duration::ZERO), Some(FailureClass::Failed)),
+            ("patch", CANDIDATES, false, Failure::Conflict, None),
         ] {
-            assert_eq!(kind((verb, resource), &failure), expected, "{verb} {resource} {failure}");
+            assert_eq!(kind((verb, resource), is_renewal, &failure), expected, "{verb} {resource} {failure}");
         }
         assert_eq!(purpose(&Request::read_lease("l")), ("get", LEASES));
         assert_eq!(purpose(&Request::ReadCandidate { candidate: "c".into() }), ("get", CANDIDATES));

@@ -102,8 +102,9 @@ fn a_lasting_failure_is_a_warning_once_a_minute() {
     let mut severity = |seconds: i64, reason: &str| watch.failed(at(seconds * SECOND), 0.0, reason.to_owned()).severity;
     assert_eq!(severity(0, "a"), NoteSeverity::Warning);
     assert_eq!(severity(59, "a"), NoteSeverity::Debug);
-    assert_eq!(severity(59, "b"), NoteSeverity::Warning);
-    assert_eq!(severity(119, "b"), NoteSeverity::Warning);
+    assert_eq!(severity(59, "b: reset on port 43512"), NoteSeverity::Warning);
+    assert_eq!(severity(59, "b: reset on port 43514"), NoteSeverity::Debug);
+    assert_eq!(severity(119, "b: reset on port 43516"), NoteSeverity::Warning);
 }
 
 #[test]

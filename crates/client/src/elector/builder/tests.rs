@@ -69,6 +69,7 @@ async fn each_problem_is_found() {
     let direct = |identity: &str| direct("n", "l").identity(identity);
     let candidate = |version: &str| candidate("n", "l", version).identity("a");
     assert_eq!(problems(candidate("1.2")), []);
+    assert_eq!(problems(candidate("1.2").emulation_version("")), [], "it is the binary version");
     assert_eq!(problems(direct("A_b")), []);
     assert_eq!(problems(candidate("1.2").identity("A_b")), [SettingProblem::Identity("A_b".to_owned())]);
     assert_eq!(problems(direct("")), [SettingProblem::IdentityMissing]);
@@ -77,6 +78,8 @@ async fn each_problem_is_found() {
     assert_eq!(problems(direct("a").timing(unbounded)), []);
     for (builder, expected) in [
         (candidate("x"), "binary version \"x\" is not a semantic version: use one such as 1.31.0"),
+        (candidate("1.2\n"), "version \"1.2\\n\" begins or ends with a space or a line end"),
+        (candidate("1.2").emulation_version(" 1.2"), "version \" 1.2\" begins or ends with a space or a line end"),
         (
             candidate("1.2").emulation_version("1.3"),
             "emulation version 1.3.0 is above binary version 1.2.0: lower it, or raise the latter",
