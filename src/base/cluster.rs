@@ -158,9 +158,10 @@ impl Cluster {
     }
 
     /// Whether a list of candidates failed because the cluster certainly lacks the CRD. With the CRD, a list succeeds
-    /// even if there is no candidate or no such namespace. Any doubt, such as a timeout, counts as no.
+    /// even if there is no candidate or no such namespace. Without it, the server refuses (403) a user whose roles do not
+    /// name the candidates. Any doubt, such as a timeout, counts as no.
     pub async fn lacks_candidates(&self, error: &kube::Error) -> bool {
-        matches!(error, kube::Error::Api(status) if status.code == 404) && self.lacks_crd().await
+        matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404)) && self.lacks_crd().await
     }
 
     /// Whether the cluster certainly lacks the CRD. Any doubt, such as a timeout, counts as no.

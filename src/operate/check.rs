@@ -30,8 +30,8 @@ use crate::base::program::Program;
 use crate::base::terminal::Styles;
 
 /// Examines the cluster and reports each finding. The exit code is 1 if there is a problem, otherwise 2 if a check was
-/// not possible, otherwise 0. With `--namespace` only that namespace is examined. `read_config` reads the flags of the
-/// controllers.
+/// not possible, otherwise 0. With `--namespace` only that namespace is examined, and the controllers that elect there.
+/// `read_config` reads the flags of the controllers.
 ///
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, or if the API server does not answer.
@@ -49,11 +49,21 @@ async fn examine(cluster: &Cluster, namespace: Option<&str>, read_config: ReadCo
     let is_crd_missing = crd.iter().any(|finding| finding.verdict == Verdict::Fail);
     findings.extend(crd);
 
-    let found = installation::find(&cluster.leases, namespace, read_config);
-    let found = tokio::time::timeout(TIMEOUT, found).await.unwrap_or_else(|_| Err(timed_out()));
-    let is_installed = found.as_ref().map_or(true, |found| !found.is_empty());
+    let find = async |scope| {
+        let found = installation::find(&cluster.leases, scope, read_config);
+        tokio::time::timeout(TIMEOUT, found).await.unwrap_or_else(|_| Err(timed_out()))
+    };
+    let (mut scope, mut found) = (namespace, find(namespace).await);
+    // The controllers of a namespace usually run in another one, where the user may have no rights.
+    if let (Some(of), Ok([])) = (namespace, found.as_deref())
+        && let Ok(everywhere) = find(None).await
+    {
+        let elects = |found: &Installation| found.config.as_ref().map_or(true, |config| config.watches(of));
+        (scope, found) = (None, Ok(everywhere.into_iter().filter(elects).collect()));
+    }
+    let is_installed = scope.is_some() || found.as_ref().map_or(true, |found| !found.is_empty());
     findings.extend(within("rights", rights::check(cluster, namespace, is_installed)).await);
-    findings.extend(controllers::check(&cluster.leases, namespace, found).await);
+    findings.extend(controllers::check(&cluster.leases, scope, found).await);
     // Without the CRD there are no candidates, and the finding about the CRD is enough.
     if !is_crd_missing {
         findings.extend(within("elections", elections::check(cluster, namespace)).await);

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_client::store::discover_native;
-use hustings_core::model::{Annotation, CandidateKind, Exclusion, LeaseRecord, WireTime};
+use hustings_core::model::{Annotation, CandidateKind, CandidateRecord, Exclusion, PodRecord, WireTime};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Error};
@@ -18,10 +18,11 @@ use super::outcome::{Goal, wait};
 use super::plan::ActRequest;
 use super::report::ActReport;
 use super::requests::{REFUSED, explain, explain_write, refused, within};
-use super::scene::{ActScene, candidates, known_candidates};
+use super::scene::{candidates, known_candidates};
 use crate::base::cluster::{Cluster, scoped};
 use crate::base::hint::Hinted;
 use crate::base::nearest;
+use crate::operate::explain::read_election;
 use crate::predict::forecast::{HolderForecast, Objects, forecast};
 
 /// The most Pods that one request reads.
@@ -108,10 +109,10 @@ async fn find(
     let mut found = BTreeMap::new();
     let pods = pods(cluster, targets, &format!("spec.nodeName={node}")).await?;
     let has_pods = !pods.is_empty();
-    for (namespace, uids) in uids(pods) {
+    for (namespace, pods) in by_namespace(pods) {
         let here = Cluster { namespace: namespace.clone(), ..cluster.clone() };
         let mut on_node = known_candidates(&here).await?;
-        on_node.retain(|candidate| is_target(candidate, &uids, includes));
+        on_node.retain(|candidate| is_target(&candidate.record, &pods, includes));
         if !on_node.is_empty() {
             found.insert(namespace, on_node);
         }
@@ -150,21 +151,22 @@ async fn pods(cluster: &Cluster, targets: &Targets, fields: &str) -> anyhow::Res
     }
 }
 
-/// Whether one of these Pods owns the candidate. With `includes`, the candidate must also be excluded now.
-fn is_target(candidate: &ReadCandidate, uids: &BTreeSet<String>, includes: bool) -> bool {
-    let mut owners = candidate.metadata.owner_references.iter().flatten();
-    owners.any(|owner| uids.contains(&owner.uid)) && (!includes || candidate.record.acts.exclude.is_some())
+/// Whether the candidate runs in one of these Pods. With `includes`, it must also be excluded now.
+fn is_target(candidate: &CandidateRecord, pods: &[PodRecord], includes: bool) -> bool {
+    pods.iter().any(|pod| candidate.runs_in(pod)) && (!includes || candidate.acts.exclude.is_some())
 }
 
-/// The uids of these Pods, by namespace.
-fn uids(pods: Vec<Pod>) -> BTreeMap<String, BTreeSet<String>> {
-    let mut uids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+/// The names and uids of these Pods, by namespace.
+fn by_namespace(pods: Vec<Pod>) -> BTreeMap<String, Vec<PodRecord>> {
+    let mut found: BTreeMap<String, Vec<PodRecord>> = BTreeMap::new();
     for pod in pods {
-        if let (Some(namespace), Some(uid)) = (pod.metadata.namespace, pod.metadata.uid) {
-            uids.entry(namespace).or_default().insert(uid);
+        if let (Some(namespace), Some(name), Some(uid)) = (pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        {
+            let pod = PodRecord { name: name.into(), uid: uid.into(), ..PodRecord::default() };
+            found.entry(namespace).or_default().push(pod);
         }
     }
-    uids
+    found
 }
 
 /// Excludes or includes these candidates of one Lease.
@@ -248,18 +250,18 @@ async fn predict(
     asked_by: Option<&str>,
     wall: WireTime,
 ) -> anyhow::Result<Vec<String>> {
-    let mut scene = ActScene::read(cluster, lease, &[]).await?;
-    for candidate in &mut scene.candidates {
+    // Candidates may stand for a Lease that nobody has created yet.
+    let (found, mut standing) = read_election(cluster, lease).await?;
+    for candidate in &mut standing {
         if changed.iter().any(|other| other.record.key() == candidate.record.key()) {
             candidate.record.acts.exclude = exclusion.cloned().map(Annotation::Valid);
             candidate.record.acts.asked_by = asked_by.map(str::to_owned);
         }
     }
-    let record: &LeaseRecord = &scene.lease.record;
     let objects = Objects {
         key: (&cluster.namespace, lease),
-        lease: Some(record),
-        candidates: scene.candidates.iter().map(|candidate| &candidate.record).collect(),
+        lease: found.as_ref().map(|lease| &lease.record),
+        candidates: standing.iter().map(|candidate| &candidate.record).collect(),
         unchanged_for: Duration::ZERO,
     };
     let forecast = forecast(objects, HolderForecast::Lives, wall);

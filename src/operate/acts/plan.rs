@@ -138,7 +138,9 @@ pub(super) fn plan(
     let after = write.applied_to(record, record.resource_version.saturating_add(1));
     let key = scene.key();
     let candidates = scene.candidates.iter().map(|candidate| &candidate.record).collect();
-    let objects = Objects { key, lease: Some(&after), candidates, unchanged_for: Duration::ZERO };
+    // A Lease that is not enrolled yet has the same holder: nothing can ask a foreign one to hand over.
+    let found = LeaseRecord { enrolled: true, ..after.clone() };
+    let objects = Objects { key, lease: Some(&found), candidates, unchanged_for: Duration::ZERO };
     let forecast = forecast(objects, HolderForecast::Lives, wall);
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));
@@ -264,6 +266,10 @@ fn check_direct_transfer<'a>(scene: &ActScene, to: &'a Transfer) -> Result<&'a s
     if record.holder.as_ref() == Some(name) {
         return Err(refused(format!("{name} holds the Lease"), "choose another replica"));
     }
+    // While it lasts, no replica claims the Lease, should this one not take it up.
+    if record.is_paused() {
+        return Err(refused("the elections of the Lease are paused", "run `hustings resume LEASE` first"));
+    }
     if record.session.stamp().is_none() {
         return Err(refused("the Lease has no holder that can hand over", "wait until a replica holds it"));
     }
@@ -314,8 +320,10 @@ fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
     let pin = format!("`hustings pin LEASE --to {name} --for 1h` moves the Lease and keeps it there");
     let hint = match why {
         TransferRefusal::Holds => "there is nothing to do".to_owned(),
-        TransferRefusal::Outranked(_)
-        | TransferRefusal::Ineligible(Ineligible::Outranked(_) | Ineligible::Damped | Ineligible::Forfeited) => pin,
+        TransferRefusal::Outranked(_) | TransferRefusal::Ineligible(Ineligible::Outranked(_)) => pin,
+        TransferRefusal::Ineligible(Ineligible::Damped | Ineligible::Forfeited) => {
+            "wait until that has passed: `hustings explain LEASE` shows when".to_owned()
+        }
         TransferRefusal::Ineligible(Ineligible::HolderPinned) => "run `hustings unpin LEASE` first".to_owned(),
         TransferRefusal::Ineligible(Ineligible::Excluded(_)) => format!("run `hustings include {name}` first"),
         TransferRefusal::OnHold(Hold::Pause(_)) => "run `hustings resume LEASE` first".to_owned(),

@@ -100,10 +100,17 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
             return vec![Finding::unknown("own-lease", format!("cannot look for the Lease {OWN_LEASE}: {reason:#}"))];
         }
     };
-    if namespaces.is_empty() {
-        let place = namespace.map_or_else(|| "in this cluster".to_owned(), |name| format!("in namespace {name}"));
-        let hint = "install the chart; without a controller, candidates elect a leader among themselves";
-        return vec![Finding::fail("own-lease", format!("no controller has run {place}"), hint)];
+    match namespace {
+        _ if !namespaces.is_empty() => {}
+        Some(name) => {
+            let message =
+                format!("no controller has run in namespace {name}, and you may not look for those elsewhere");
+            return vec![Finding::unknown("own-lease", message)];
+        }
+        None => {
+            let hint = "install the chart; without a controller, candidates elect a leader among themselves";
+            return vec![Finding::fail("own-lease", "no controller has run in this cluster".to_owned(), hint)];
+        }
     }
     let mut findings = Vec::new();
     for namespace in namespaces {

@@ -1,17 +1,18 @@
 //! The acts of administrators in force on a Lease and on its candidates, including those without effect.
 
 use hustings_client::api::{names, pin_text};
-use hustings_core::election::Event;
-use hustings_core::model::{Annotation, Hold, LeaseRecord, Pod, PodLabel, Transfer, WireTime};
+use hustings_core::election::{Event, TransferRefusal};
+use hustings_core::model::{Annotation, Hold, LeaseRecord, Pod, PodLabel, Transfer};
 
 use super::assisted;
-use super::situation::Situation;
+use super::prospect::is_without_controller;
+use super::situation::{HolderKind, Situation};
 
 pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     let wall = situation.wall();
     let mut sentences = Vec::new();
     if let Some(record) = situation.record() {
-        sentences.extend(pause(record, wall));
+        sentences.extend(pause(situation, record));
         sentences.extend(transfer(situation, record));
         sentences.extend(pin(situation, record));
         sentences.extend(assisted::act(situation));
@@ -37,14 +38,20 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     sentences
 }
 
-fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
+fn pause(situation: &Situation<'_>, record: &LeaseRecord) -> Vec<String> {
     let mut sentences = Vec::new();
     match Hold::read(record.hold.as_deref()) {
         Some(Hold::Pause(text)) => sentences.push(match record.pause_until() {
-            Some(until) if record.pause_has_ended(wall) => {
+            Some(until) if !record.pause_has_ended(situation.wall()) => {
+                format!("Elections are paused until {until}: {text}. The holder keeps leading.")
+            }
+            Some(until) if is_without_controller(situation) => format!(
+                "The pause should have ended at {until}: {text}. Only a controller removes it. Until one runs, the \
+                 candidates keep to it: end it with `hustings resume`."
+            ),
+            Some(until) => {
                 format!("A pause ended at {until}: {text}. The controller removes it with its next decision.")
             }
-            Some(until) => format!("Elections are paused until {until}: {text}. The holder keeps leading."),
             None => format!("Elections are paused until `hustings resume`: {text}. The holder keeps leading."),
         }),
         Some(Hold::Disagreement | Hold::ThirdPartyStrategy(_)) | None => {}
@@ -56,6 +63,10 @@ fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
 fn transfer(situation: &Situation<'_>, record: &LeaseRecord) -> Option<String> {
     let to = record.acts.transfer.as_ref()?;
     let refused = situation.present.events.iter().find(|event| matches!(event, Event::TransferRefused { .. }));
+    if let (None, HolderKind::Foreign, Some(holder)) = (refused, situation.leadership, situation.holder()) {
+        let why = TransferRefusal::ForeignHolder(holder.into());
+        return Some(format!("A transfer waits until the Lease is free: {why}"));
+    }
     Some(match (refused, to) {
         (Some(refused), _) => format!("{refused} The controller removes the transfer."),
         (None, Transfer::Any) => {

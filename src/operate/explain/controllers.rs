@@ -7,8 +7,13 @@ use super::scene::{ControllerInstallation, Controllers};
 use super::situation::{HolderKind, Situation};
 use super::words::duration;
 
-/// How the candidates elect without a controller.
-pub(super) fn without() -> String {
+/// Who elects without a controller.
+pub(super) fn without(situation: &Situation<'_>) -> String {
+    if situation.is_native() {
+        return "Without one that elects candidates of coordination.k8s.io (native.enabled), Kubernetes' own controller \
+                elects these, if the feature gate CoordinatedLeaderElection is on."
+            .to_owned();
+    }
     let wait = duration(CONTROLLER_WAIT);
     format!(
         "Without a controller, the candidates elect among themselves: {wait} after the Lease has become free, the best \
@@ -23,7 +28,7 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     let mut sentences = match &situation.scene.controllers {
         Controllers::Unknown(reason) => vec![format!("Whether a controller runs is unknown: {reason}.")],
         Controllers::Found(found) if found.is_empty() => {
-            vec![format!("No controller was found. {}", without())]
+            vec![format!("No controller was found. {}", without(situation))]
         }
         Controllers::Found(found) => found.iter().map(|controller| describe(situation, controller)).collect(),
     };
@@ -41,7 +46,7 @@ fn describe(situation: &Situation<'_>, controller: &ControllerInstallation) -> S
         (Some((0, replicas)), Some(leader)) => {
             format!("{place}: 0 of {replicas} controllers are available, but {leader} elects.")
         }
-        (Some((0, _)), None) => format!("{place}: none of its controllers is available. {}", without()),
+        (Some((0, _)), None) => format!("{place}: none of its controllers is available. {}", without(situation)),
         (Some((available, replicas)), _) => format!("{place}: {available} of {replicas} controllers are available."),
         (None, _) => format!("{place}."),
     };

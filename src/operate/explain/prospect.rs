@@ -9,7 +9,7 @@ use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, Pod
 use super::assisted;
 use super::controllers::without;
 use super::explanation::Prospect;
-use super::scene::{ControllerInstallation, Controllers, HolderPod};
+use super::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags};
 use super::situation::{HolderKind, Situation};
 use super::words::{duration, list};
 use crate::predict::forecast::{Forecast, HolderForecast};
@@ -128,7 +128,11 @@ fn of(dead: Option<String>, forecast: &Forecast, sentences: Vec<String>) -> Pros
 fn why_on_hold(situation: &Situation<'_>) -> Option<String> {
     let hold = situation.hold.clone()?;
     let end = if matches!(hold, Hold::Pause(_)) { situation.record().and_then(LeaseRecord::pause_until) } else { None };
-    let until = end.map_or_else(String::new, |end| format!(" until {end}"));
+    let until = match end {
+        Some(end) if end > situation.wall() => format!(" until {end}"),
+        Some(_) => " until a controller runs, or `hustings resume`".to_owned(),
+        None => String::new(),
+    };
     Some(format!("Hustings elects nobody{until}. {}", Event::OnHold(hold)))
 }
 
@@ -159,7 +163,7 @@ fn reports(forecast: &Forecast) -> Option<String> {
 
 /// What happens instead if no controller elects.
 fn fallback(situation: &Situation<'_>) -> Option<String> {
-    is_without_controller(situation).then(|| format!("That takes a controller. {}", without()))
+    is_without_controller(situation).then(|| format!("That takes a controller. {}", without(situation)))
 }
 
 /// Predicts what happens if the holder dies while no controller elects. The electors then decide; during a hold, they
@@ -172,7 +176,7 @@ fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<P
     let lasts = duration(situation.lease_lasts());
     let sentences = vec![
         format!("The Lease would expire {lasts} after the last renewal."),
-        without(),
+        without(situation),
         format!("So {name} would lead after about {}.", duration(after)),
     ];
     Some(Prospect {
@@ -186,20 +190,24 @@ fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<P
 pub(super) fn is_without_controller(situation: &Situation<'_>) -> bool {
     match &situation.scene.controllers {
         Controllers::Unknown(_) => false,
-        Controllers::Found(found) => !found.iter().any(elects),
+        Controllers::Found(found) => !found.iter().any(|controller| elects(situation, controller)),
     }
 }
 
-/// Whether this installation may elect here: it runs, as far as known, and its flags include the namespace.
-fn elects(ControllerInstallation { available, leader, flags, .. }: &ControllerInstallation) -> bool {
+/// Whether this installation may elect here: it runs, as far as known, and its flags include the namespace and the kind of
+/// candidates.
+fn elects(situation: &Situation<'_>, controller: &ControllerInstallation) -> bool {
+    let ControllerInstallation { available, leader, flags, .. } = controller;
     let runs = leader.is_some() || available.is_none_or(|(available, _)| available > 0);
-    runs && flags.as_ref().is_none_or(|flags| flags.elects_here)
+    let elects = |flags: &LeaseElectionFlags| flags.elects_here && (flags.elects_native || !situation.is_native());
+    runs && flags.as_ref().is_none_or(elects)
 }
 
 fn evidence_use(situation: &Situation<'_>) -> EvidenceUse {
     let unknown = || EvidenceUse::If("the controllers use evidence".to_owned());
     let Controllers::Found(found) = &situation.scene.controllers else { return unknown() };
-    let flags = || found.iter().filter(|controller| elects(controller)).map(|controller| controller.flags.as_ref());
+    let elects = |controller: &&ControllerInstallation| elects(situation, controller);
+    let flags = || found.iter().filter(elects).map(|controller| controller.flags.as_ref());
     let selectors = || {
         let uses_evidence = flags().flatten().filter(|flags| flags.evidence);
         uses_evidence.map(|flags| flags.pod_selector.as_ref())

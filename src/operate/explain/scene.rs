@@ -21,6 +21,9 @@ const PERIOD: Duration = Duration::from_millis(250);
 /// The longest wait for a renewal, unless the user asks for another.
 const LONGEST_WATCH: Duration = Duration::from_secs(10);
 
+/// How long the search for the Deployments of controllers may take.
+const CONTROLLERS_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// One process's observations of one Lease, until `now`.
 #[derive(Clone, Debug)]
 pub struct Scene {
@@ -110,7 +113,10 @@ pub(super) async fn read(
     let (lease, candidates) = read_election(cluster, name).await?;
     let record = lease.as_ref().map(|lease| lease.record.clone());
     let controllers = async {
-        let found = find_installations(&cluster.leases, None, read_config).await;
+        let found = tokio::time::timeout(CONTROLLERS_TIMEOUT, find_installations(&cluster.leases, None, read_config));
+        let seconds = CONTROLLERS_TIMEOUT.as_secs();
+        let late = |_| Err(format!("the search for Deployments did not end within {seconds} s"));
+        let found = found.await.unwrap_or_else(late);
         let own_leases: Vec<_> = found.iter().flatten().filter_map(Installation::own_lease).collect();
         let assist = assist(cluster, (&cluster.namespace, name), record.as_ref(), &candidates, &own_leases).await;
         let pod = assist.as_ref().and_then(|assist| assist.pod.as_deref()?.split_once('/'));
@@ -222,13 +228,13 @@ async fn controllers(cluster: &Cluster, found: Result<Vec<Installation>, String>
     let leases: Api<ReadLease> = Api::all(cluster.leases.clone());
     match leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await {
         Ok(list) => {
-            let held = list.items.into_iter().filter_map(|lease| {
-                let holder = lease.record.holder?;
+            let held = list.items.into_iter().filter(|lease| lease.record.holder.is_some()).map(async |lease| {
                 let place = lease.metadata.namespace.unwrap_or_default();
+                let holder = live_holder(&cluster.leases, &place, OWN_LEASE, LONGEST_WATCH).await?;
                 let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");
                 Some(ControllerInstallation { place, ..ControllerInstallation::default() })
             });
-            Controllers::Found(held.collect())
+            Controllers::Found(futures::future::join_all(held).await.into_iter().flatten().collect())
         }
         Err(error) => Controllers::Unknown(format!("cannot list Leases of all namespaces: {:#}", api_error(error))),
     }

@@ -7,6 +7,7 @@ use hustings_core::election::{CandidateVerdict, Election, Observation};
 use hustings_core::model::{CandidateKind, CandidateRecord, Hold, LeaseRecord, Observed, Pod, WireTime, reliance};
 use hustings_lab::client_go;
 
+use super::prospect::is_without_controller;
 use super::scene::{HolderPod, Scene};
 use crate::operate::status::{self, Assistance, AssistanceState, CandidateRow, LeaseRow, LeaseState};
 use crate::predict::forecast::{self, Forecast, Objects};
@@ -86,6 +87,15 @@ impl<'a> Situation<'a> {
     pub(super) fn holding_candidate(&self) -> Option<&CandidateRow> {
         let holder = self.row.holder.as_ref()?;
         self.row.candidates.iter().find(|candidate| candidate.name == *holder)
+    }
+
+    /// Whether the election is one of native candidates: that of the holder, or all.
+    pub(super) fn is_native(&self) -> bool {
+        let mut deciding = self.row.candidates.iter();
+        match self.holding_candidate() {
+            Some(holder) => holder.kind == CandidateKind::Native,
+            None => deciding.len() > 0 && deciding.all(|candidate| candidate.kind == CandidateKind::Native),
+        }
     }
 
     /// How long the Lease lasts after its last change, for the replicas that would follow the holder.
@@ -175,7 +185,11 @@ impl<'a> Situation<'a> {
     /// Why no candidate is elected: a pause, a third party's strategy, or a disagreement.
     fn hold(&self) -> Option<Hold> {
         use hustings_core::election::{Ineligible, Reason};
-        let pause = self.record().and_then(|record| record.pause(self.wall()));
+        let record = self.record();
+        let pause = record.and_then(|record| record.pause(self.wall()));
+        // Only a controller ends a pause.
+        let stands = || Hold::read(record?.hold.as_deref()).filter(|_| record.is_some_and(LeaseRecord::is_paused));
+        let pause = pause.or_else(|| stands().filter(|_| is_without_controller(self)));
         pause.or_else(|| {
             self.present.verdicts.iter().find_map(|verdict| match &verdict.reason {
                 Reason::OnHold(hold) | Reason::HolderLeftAlone(hold) | Reason::Ineligible(Ineligible::OnHold(hold)) => {

@@ -87,7 +87,7 @@ fn of_grant(situation: &Situation<'_>) -> Vec<ExplainedWait> {
 }
 
 fn of_vacancy(situation: &Situation<'_>) -> Vec<ExplainedWait> {
-    if situation.row.candidates.is_empty() || situation.hold.is_some() {
+    if situation.row.candidates.is_empty() || situation.hold.is_some() || situation.is_native() {
         return Vec::new();
     }
     let patience = "Without a controller, the candidates claim the Lease themselves, the best one first.".to_owned();

@@ -152,10 +152,10 @@ pub(super) async fn read_pages(
         show(rows)?;
         page = next;
     }
-    if lacks_crd && !config.watch {
+    if lacks_crd {
         tracing::warn!("the LeaseCandidate CRD is not installed in this cluster: showing Leases only");
     }
-    if lacks_right && unexplained && !config.watch {
+    if lacks_right && unexplained {
         tracing::warn!("{NATIVES_NOT_SHOWN}");
     }
     Ok(count)

@@ -216,9 +216,9 @@ fn row(
     };
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let demoted = holder.is_some_and(|candidate| is_demoted(candidate, record.acquire_time));
-    // The controller removes an act that has ended with its next decision.
-    let hold = record.hold.clone().filter(|_| !record.pause_has_ended(now.wall));
-    let hold_until = record.acts.hold_until.as_ref().filter(|_| hold.is_some());
+    // A pause that has ended is still in force without a controller, which removes it with its next decision.
+    let (hold, hold_until) = (record.hold.clone(), record.acts.hold_until.as_ref());
+    let hold_until = hold_until.filter(|_| hold.is_some());
     let pin = record.acts.pin.as_ref().filter(|_| !record.pin_has_ended(now.wall));
     let without_holder = |state| if hold.is_some() { LeaseState::Hold } else { state };
     let state = match &record.holder {

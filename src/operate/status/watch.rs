@@ -261,7 +261,7 @@ fn observe(leases: &[ReadLease], observed: &mut BTreeMap<(String, String), Obser
     }
 }
 
-/// Takes an item of a watch. Returns whether objects have changed.
+/// Takes an item of a watch. Returns whether there is something new to show.
 fn take(
     signal: Result<&'static str, StatusWatchFailure>,
     failing: &mut BTreeMap<&'static str, String>,
@@ -272,7 +272,11 @@ fn take(
             failing.remove(kind);
             Ok(true)
         }
-        Err(failure) => report(failure, failing, absent).map(|()| false),
+        // A kind that cannot be listed completes the first lists.
+        Err(failure) => {
+            let known = absent.len();
+            report(failure, failing, absent).map(|()| absent.len() > known)
+        }
     }
 }
 

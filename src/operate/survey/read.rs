@@ -130,8 +130,8 @@ async fn candidates(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Resul
     let pages = Pages::<ReadCandidate>::new(scoped(cluster.leases.clone(), namespace), params(namespace));
     match pages.all().await {
         Ok(all) => Ok((all, false)),
-        Err(error) if is_forbidden(&error) => Ok((Vec::new(), !cluster.lacks_crd().await)),
         Err(error) if cluster.lacks_candidates(&error).await => Ok((Vec::new(), false)),
+        Err(error) if is_forbidden(&error) => Ok((Vec::new(), true)),
         Err(error) => Err(cluster.explain("cannot list LeaseCandidates", error)),
     }
 }

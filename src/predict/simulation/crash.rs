@@ -7,6 +7,7 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::WireTime;
 
 use super::cluster::group;
+use super::group::Group;
 use super::{between, run};
 
 /// How long the electors may take to elect, after the Lease has expired.
@@ -21,7 +22,8 @@ pub(crate) fn after_crash(
     wall: WireTime,
 ) -> Option<(String, Duration)> {
     let group = group(name, Some(lease), candidates).ok();
-    let group = group.filter(|group| !group.is_direct && group.leader.is_some())?;
+    let is_live = |group: &Group| group.replicas.iter().any(|replica| Some(&replica.name) == group.leader.as_ref());
+    let group = group.filter(|group| !group.is_direct && is_live(group))?;
     let mut lab = super::lab(name, None, wall);
     group.start(&mut lab);
     let holder = lab.leader()?;

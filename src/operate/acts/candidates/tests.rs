@@ -189,18 +189,23 @@ async fn a_candidate_that_does_not_exist_or_is_not_excluded_is_refused() {
 
 #[test]
 fn only_a_candidate_that_is_excluded_is_included_again_with_its_node() {
-    let uids = BTreeSet::from(["here".to_owned()]);
-    let candidate = |pod: &str, annotations: serde_json::Value| {
-        let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": pod });
-        let metadata = json!({ "name": "a", "annotations": annotations, "ownerReferences": [owner] });
+    let pods = [PodRecord { name: "a".into(), uid: "here".into(), ..PodRecord::default() }];
+    let candidate = |name: &str, pod: Option<&str>, annotations: serde_json::Value| {
+        let owner = pod.map(|pod| json!({ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": pod }));
+        let owners: Vec<_> = owner.into_iter().collect();
+        let metadata = json!({ "name": name, "annotations": annotations, "ownerReferences": owners });
         ReadCandidate::from_json(json!({ "metadata": metadata }))
     };
     let exclude = || json!({ "hustings.io/exclude": "2027-01-01T00:00:00Z: drain" });
     for (candidate, to_exclude, to_include) in [
-        (candidate("here", json!({})), true, false),
-        (candidate("here", exclude()), true, true),
-        (candidate("there", exclude()), false, false),
+        (candidate("a", Some("here"), json!({})), true, false),
+        (candidate("a", Some("here"), exclude()), true, true),
+        (candidate("a", Some("there"), exclude()), false, false),
+        // A static pod owns no candidate.
+        (candidate("a", None, exclude()), true, true),
+        (candidate("b", None, exclude()), false, false),
     ] {
-        assert_eq!([false, true].map(|includes| is_target(&candidate, &uids, includes)), [to_exclude, to_include]);
+        let found = [false, true].map(|includes| is_target(&candidate.record, &pods, includes));
+        assert_eq!(found, [to_exclude, to_include]);
     }
 }
