@@ -2,7 +2,7 @@
 //!
 //! A Lease that the watch shows with its label and the right annotation costs nothing. Of the others, a few are read in
 //! each round, and those that exist are written. Another program may have removed the annotation, or the Lease may not
-//! exist yet.
+//! exist yet. One that lacks them again soon after a write is written at ever longer intervals.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use hustings_core::assist::AssistOptions;
 use hustings_core::model::Annotation;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::config::AssistedLease;
 use super::execute::Executor;
@@ -21,6 +21,12 @@ use super::stores::Stores;
 /// The length of a round.
 const ROUND: Duration = Duration::from_secs(10);
 
+/// The longest pause after a write that another program undoes, or that the server does not keep.
+const LONGEST_PAUSE: Duration = Duration::from_mins(30);
+
+/// For how long a Lease must keep what was written before it begins with the shortest pause again.
+const CALM: Duration = Duration::from_hours(1);
+
 /// The most Leases that are read in a round.
 const READS: usize = 100;
 
@@ -30,19 +36,30 @@ const READS_AT_ONCE: usize = 4;
 /// Keeps Leases assisted while this controller leads.
 pub(super) struct AssistList {
     /// The Leases. Those that were read last are at the end.
-    leases: VecDeque<(LeaseKey, AssistOptions)>,
+    leases: VecDeque<ListedLease>,
     stores: Stores,
     executor: Executor,
+}
+
+struct ListedLease {
+    key: LeaseKey,
+    options: AssistOptions,
+    /// When the Lease was last written, and how long it is then left alone.
+    written: Option<(Instant, Duration)>,
 }
 
 impl AssistList {
     /// A list without the controllers' own Lease, which no controller assists.
     pub(super) fn new(leases: &[AssistedLease], own: Option<&LeaseKey>, stores: Stores, executor: Executor) -> Self {
-        let lease = |lease: &AssistedLease| (LeaseKey::new(&lease.namespace, &lease.name), lease.options.clone());
+        let lease = |lease: &AssistedLease| ListedLease {
+            key: LeaseKey::new(&lease.namespace, &lease.name),
+            options: lease.options.clone(),
+            written: None,
+        };
         let mut leases: VecDeque<_> = leases.iter().map(lease).collect();
-        if leases.iter().any(|(key, _)| Some(key) == own) {
+        if leases.iter().any(|lease| Some(&lease.key) == own) {
             tracing::warn!("--assist lists the controllers' own Lease, which is not assisted");
-            leases.retain(|(key, _)| Some(key) != own);
+            leases.retain(|lease| Some(&lease.key) != own);
         }
         Self { leases, stores, executor }
     }
@@ -63,22 +80,28 @@ impl AssistList {
     }
 
     async fn round(&mut self) {
-        let due = self.due();
+        let mut due = self.due();
         let executor = &self.executor;
-        stream::iter(&due).for_each_concurrent(READS_AT_ONCE, |(key, options)| executor.assist(key, options)).await;
+        let assist = async |lease: &mut ListedLease| {
+            if executor.assist(&lease.key, &lease.options).await {
+                lease.has_been_written();
+            }
+        };
+        stream::iter(&mut due).for_each_concurrent(READS_AT_ONCE, assist).await;
         self.leases.extend(due);
     }
 
     /// Takes the Leases out of the list that are read in this round.
-    fn due(&mut self) -> Vec<(LeaseKey, AssistOptions)> {
+    fn due(&mut self) -> Vec<ListedLease> {
         let stores = &self.stores;
-        let is_assisted = |(key, options): &(LeaseKey, AssistOptions)| {
-            let record = stores.lease(key);
-            record.is_some_and(|record| record.acts.assist.as_ref().and_then(Annotation::valid) == Some(options))
+        let is_assisted = |lease: &ListedLease| {
+            let record = stores.lease(&lease.key);
+            record.is_some_and(|record| record.acts.assist.as_ref().and_then(Annotation::valid) == Some(&lease.options))
         };
+        let rests = |lease: &ListedLease| lease.written.is_some_and(|(at, pause)| at.elapsed() < pause);
         let (mut due, mut rest) = (Vec::new(), VecDeque::with_capacity(self.leases.len()));
         for lease in self.leases.drain(..) {
-            if due.len() < READS && !is_assisted(&lease) {
+            if due.len() < READS && !rests(&lease) && !is_assisted(&lease) {
                 due.push(lease);
             } else {
                 rest.push_back(lease);
@@ -86,5 +109,18 @@ impl AssistList {
         }
         self.leases = rest;
         due
+    }
+}
+
+impl ListedLease {
+    /// Sets the pause after a write. Each further one soon after it doubles the pause.
+    fn has_been_written(&mut self) {
+        let last = self.written.filter(|(at, _)| at.elapsed() < CALM);
+        let pause = last.map_or(ROUND, |(_, pause)| pause.saturating_mul(2).min(LONGEST_PAUSE));
+        if last.is_some() {
+            tracing::warn!(lease = %self.key, pause_seconds = pause.as_secs(),
+                "the Lease does not keep the annotation or the label with which --assist has it assisted");
+        }
+        self.written = Some((Instant::now(), pause));
     }
 }

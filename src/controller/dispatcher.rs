@@ -191,9 +191,11 @@ impl Dispatcher {
             WatchEvent::PodsListed(scope) => self.finish_pods(&scope),
             WatchEvent::Node(node) => self.observe_node(&node),
             WatchEvent::Listed(scope, resource) => {
-                self.scopes.note_listed(&scope, resource);
-                self.schedule_all();
-                self.note_all();
+                // A watch of an optional kind that the server refuses says so with each attempt.
+                if self.scopes.note_listed(&scope, resource) {
+                    self.schedule_all();
+                    self.note_all();
+                }
             }
             WatchEvent::Refused(scope, resource) => self.scopes.note_refused(&scope, resource),
         }

@@ -111,14 +111,15 @@ impl Executor {
     }
 
     /// Writes the annotation with which a Lease is assisted and the label, if the Lease exists and lacks one of them.
-    pub(super) async fn assist(&self, key: &LeaseKey, options: &AssistOptions) {
+    /// Returns whether it wrote.
+    pub(super) async fn assist(&self, key: &LeaseKey, options: &AssistOptions) -> bool {
         let read = Request::ReadLease { name: key.name().to_string() };
         let (_, answer) = self.send(key, &read).await;
         self.record(key, kind_of(&read), key.name(), answer.as_ref().err());
-        let Ok(Some(Object::Lease(record))) = answer else { return };
+        let Ok(Some(Object::Lease(record))) = answer else { return false };
         let is_right = record.acts.assist.as_ref().and_then(Annotation::valid) == Some(options);
         if is_right && record.enrolled {
-            return;
+            return false;
         }
         let write = LeaseWrite { assist: Set::To(options.clone()), ..LeaseWrite::new(Purpose::Act, &record) };
         let request = Request::WriteLease { name: key.name().to_string(), write: Box::new(write) };
@@ -126,8 +127,9 @@ impl Executor {
         self.record(key, kind_of(&request), key.name(), answer.as_ref().err());
         if answer.is_ok() {
             let options = options.to_string();
-            tracing::info!(lease = %key, options, "the Lease is assisted, because --assist lists it");
+            tracing::info!(lease = %key, options, "wrote that the Lease is assisted, because --assist lists it");
         }
+        answer.is_ok()
     }
 
     /// Sends a request when its namespace has a slot, and returns its outcome. Publishes `event` if the request writes

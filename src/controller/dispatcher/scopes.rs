@@ -22,7 +22,7 @@ pub(super) const FORGET_AFTER: Duration = Duration::from_mins(61);
 pub(super) struct Scopes(HashMap<Scope, Listed>);
 
 /// The state of the lists in one scope.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Listed {
     leases: ListState,
     candidates: ListState,
@@ -33,7 +33,7 @@ struct Listed {
 }
 
 /// The state of one list.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ListState {
     is_complete: bool,
     is_refused: bool,
@@ -47,15 +47,18 @@ impl Scopes {
         Self(scopes.iter().map(|scope| (scope.clone(), listed)).collect())
     }
 
-    /// The list of a kind is complete, or elections no longer wait for it.
-    pub(super) fn note_listed(&mut self, scope: &Scope, kind: Resource) {
-        let Some(listed) = self.0.get_mut(scope) else { return };
-        let Some(list) = listed.list(kind) else {
-            listed.native |= kind == Resource::NativeCandidates;
-            return;
-        };
-        *list = ListState { is_complete: true, is_refused: false };
-        listed.refused_since = None;
+    /// The list of a kind is complete, or elections no longer wait for it. Returns whether elections that waited may go on.
+    pub(super) fn note_listed(&mut self, scope: &Scope, kind: Resource) -> bool {
+        let Some(listed) = self.0.get_mut(scope) else { return false };
+        let before = *listed;
+        match listed.list(kind) {
+            Some(list) => {
+                *list = ListState { is_complete: true, is_refused: false };
+                listed.refused_since = None;
+            }
+            None => listed.native |= kind == Resource::NativeCandidates,
+        }
+        *listed != before
     }
 
     /// The server refuses to list or watch a kind that elections need.
