@@ -1,5 +1,5 @@
-//! The documentation agrees with the tree: links lead somewhere, the files and tests that pages name exist, and the map
-//! in ARCHITECTURE.md has a row for each file of the two cores.
+//! The documentation agrees with the tree: links lead somewhere, the files and tests that pages name exist, command lines
+//! parse, and the map in ARCHITECTURE.md has a row for each file of the two cores.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the tree has no file with an ending in capitals")]
@@ -8,10 +8,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
+use hustings::cli::UnparsedArgument;
 use regex::Regex;
 
 /// The folders at the root whose files pages name.
 const FOLDERS: [&str; 8] = ["charts/", "crates/", "deploy/", "docs/", "examples/", "src/", "tests/", "tools/"];
+
+/// What clap says of a command or a flag that does not exist.
+const UNKNOWN: [ErrorKind; 2] = [ErrorKind::UnknownArgument, ErrorKind::InvalidSubcommand];
 
 #[test]
 fn each_link_leads_to_a_file_and_its_heading() {
@@ -52,6 +57,29 @@ fn each_file_and_each_test_that_a_page_names_exists() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn each_command_line_that_a_page_shows_is_one_of_hustings() {
+    let shown = Regex::new(r"(?m)^\s*\$ (?:kubectl )?(hustings .*)$|`(?:kubectl )?(hustings [^`]+)`").unwrap();
+    let placeholder = Regex::new("[A-Z]{3,}").unwrap();
+    let (mut wrong, mut read) = (Vec::new(), 0);
+    for page in files(root(), "md") {
+        let text = fs::read_to_string(&page).unwrap();
+        for line in shown.captures_iter(&text).filter_map(|found| found.get(1).or(found.get(2))) {
+            let line = line.as_str().split(['#', '|', '>', '\n']).next().unwrap();
+            let line = placeholder.replace_all(line, "example");
+            read += 1;
+            let words = line.split_whitespace().filter(|word| !["\\", "..."].contains(word));
+            match hustings::cli::parse(words.map(Into::into)) {
+                // Prose leaves arguments out.
+                Err(UnparsedArgument::ByClap(error)) if !UNKNOWN.contains(&error.kind()) => {}
+                Err(error) => wrong.push(format!("{}: {line}: {error:?}", page.display())),
+                Ok(_) => {}
+            }
+        }
+    }
+    assert!(read >= 80 && wrong.is_empty(), "of {read}: {wrong:#?}");
 }
 
 #[test]
