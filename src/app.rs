@@ -15,7 +15,6 @@ use crate::cli::{
     SurveyFlags, Task, UnparsedArgument,
 };
 use crate::controller;
-use crate::operate::acts::LeaseAct;
 use crate::operate::{acts, check, completion, explain, history, rollout, status, survey};
 use crate::serve::logging::{ProcessLog, print_last, report_panic};
 use crate::stand::{campaign, copy_binary, sidecar};
@@ -83,32 +82,9 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         }
         Task::Survey(SurveyFlags { watch_for, output }) => return answer(log, survey::run(&access, output, watch_for)),
         Task::Check(CheckFlags { output }) => return answer(log, check::run(&access, output, cli::controller_config)),
-        Task::Pause(flags) => {
-            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
+        Task::Act(act) => {
+            let config = Mistakes::check(|mistakes| act.read(mistakes))?;
             return logged(log, acts::run(&access, config, cli::controller_config));
-        }
-        Task::Resume(flags) => {
-            return logged(log, acts::run(&access, flags.read(LeaseAct::Resume), cli::controller_config));
-        }
-        Task::Transfer(flags) => return logged(log, acts::run(&access, flags.read(), cli::controller_config)),
-        Task::Pin(flags) => {
-            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
-            return logged(log, acts::run(&access, config, cli::controller_config));
-        }
-        Task::Unpin(flags) => {
-            return logged(log, acts::run(&access, flags.read(LeaseAct::Unpin), cli::controller_config));
-        }
-        Task::Exclude(flags) => {
-            let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
-            return logged(log, acts::run(&access, config, cli::controller_config));
-        }
-        Task::Include(flags) => {
-            let config = Mistakes::check(|mistakes| flags.read(None, mistakes))?;
-            return logged(log, acts::run(&access, config, cli::controller_config));
-        }
-        Task::Assist(flags) => return logged(log, acts::run(&access, flags.read(), cli::controller_config)),
-        Task::Unassist(flags) => {
-            return logged(log, acts::run(&access, flags.read(LeaseAct::Unassist), cli::controller_config));
         }
         Task::Crds => print(controller::CRDS)?,
         Task::Completion(CompletionFlags { shell }) => print(&completion::script(shell, Program::current())?)?,

@@ -34,9 +34,7 @@ use std::ffi::OsString;
 use clap::builder::Resettable;
 use clap::{ArgAction, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub use self::acts::{
-    AnyLeaseFlags, AssistFlags, ExcludeFlags, LeaseFlags, PauseFlags, PinFlags, TargetFlags, TransferFlags,
-};
+pub use self::acts::ActTask;
 pub use self::campaign::CampaignFlags;
 pub use self::check::CheckFlags;
 pub use self::completion::{CompleteFlags, CompletionFlags};
@@ -135,24 +133,9 @@ pub enum Task {
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not
     /// possible
     Check(CheckFlags),
-    /// Pause the elections of a Lease; its holder keeps leading
-    Pause(PauseFlags),
-    /// End the pause of a Lease
-    Resume(LeaseFlags),
-    /// Move a Lease to another candidate, once
-    Transfer(TransferFlags),
-    /// Keep a Lease with one candidate while it lives, until a given time
-    Pin(PinFlags),
-    /// End the pin of a Lease
-    Unpin(LeaseFlags),
-    /// Keep candidates from leading until a given time
-    Exclude(ExcludeFlags),
-    /// End the exclusion of candidates
-    Include(TargetFlags),
-    /// Release a Lease as soon as its holder, which knows nothing of Hustings, is proven dead
-    Assist(AssistFlags),
-    /// End the assistance of a Lease
-    Unassist(AnyLeaseFlags),
+    /// An act of an administrator
+    #[command(flatten)]
+    Act(ActTask),
     /// Print a completion script for a shell or for kubectl, which also completes names in the cluster
     Completion(CompletionFlags),
     /// Print what completes the words of kubectl

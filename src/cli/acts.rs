@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use hustings_core::assist::{AssistOptions, is_pod_prefix};
 use hustings_core::model::{Transfer, WireTime};
 
@@ -14,6 +14,29 @@ use crate::operate::acts::{Act, ActExpiry, Config, LeaseAct, Targets};
 
 /// The longest reason, in characters. The text of events and statuses is limited.
 const LONGEST_REASON: usize = 256;
+
+/// The acts.
+#[derive(Debug, Subcommand)]
+pub enum ActTask {
+    /// Pause the elections of a Lease; its holder keeps leading
+    Pause(PauseFlags),
+    /// End the pause of a Lease
+    Resume(LeaseFlags),
+    /// Move a Lease to another candidate, once
+    Transfer(TransferFlags),
+    /// Keep a Lease with one candidate while it lives, until a given time
+    Pin(PinFlags),
+    /// End the pin of a Lease
+    Unpin(LeaseFlags),
+    /// Keep candidates from leading until a given time
+    Exclude(ExcludeFlags),
+    /// End the exclusion of candidates
+    Include(TargetFlags),
+    /// Release a Lease as soon as its holder, which knows nothing of Hustings, is proven dead
+    Assist(AssistFlags),
+    /// End the assistance of a Lease
+    Unassist(AnyLeaseFlags),
+}
 
 /// The flags of every act.
 #[derive(Args, Clone, Debug)]
@@ -159,6 +182,23 @@ pub struct ExcludeFlags {
     pub end: EndFlags,
 }
 
+impl ActTask {
+    /// The configuration.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        match self {
+            Self::Pause(flags) => Some(flags.read(mistakes)),
+            Self::Resume(flags) => Some(flags.read(LeaseAct::Resume)),
+            Self::Transfer(flags) => Some(flags.read()),
+            Self::Pin(flags) => flags.read(mistakes),
+            Self::Unpin(flags) => Some(flags.read(LeaseAct::Unpin)),
+            Self::Exclude(flags) => Some(flags.read(mistakes)),
+            Self::Include(flags) => Some(flags.read(None, mistakes)),
+            Self::Assist(flags) => Some(flags.read()),
+            Self::Unassist(flags) => Some(flags.read(LeaseAct::Unassist)),
+        }
+    }
+}
+
 impl ActFlags {
     fn read(self, act: Act) -> Config {
         let Self { reason, dry_run, wait, timeout, output } = self;
@@ -184,55 +224,49 @@ impl EndFlags {
 }
 
 impl LeaseFlags {
-    /// The configuration.
-    pub fn read(self, act: LeaseAct) -> Config {
+    fn read(self, act: LeaseAct) -> Config {
         self.act.read(Act::Lease { namespace: None, lease: self.lease, act })
     }
 }
 
 impl AnyLeaseFlags {
-    /// The configuration.
-    pub fn read(self, act: LeaseAct) -> Config {
+    fn read(self, act: LeaseAct) -> Config {
         let LeasePath { namespace, name: lease } = self.lease;
         self.act.read(Act::Lease { namespace, lease, act })
     }
 }
 
 impl AssistFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
+    fn read(self) -> Config {
         let Self { lease, container, pod_namespace, pod_prefix } = self;
         lease.read(LeaseAct::Assist(AssistOptions { container, pod_namespace, pod_prefix }))
     }
 }
 
 impl PauseFlags {
-    /// The configuration.
-    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+    fn read(self, mistakes: &mut Mistakes) -> Config {
         let end = self.end.read(mistakes);
-        Some(self.lease.read(LeaseAct::Pause(end)))
+        self.lease.read(LeaseAct::Pause(end))
     }
 }
 
 impl TransferFlags {
-    /// The configuration.
-    pub fn read(self) -> Config {
+    fn read(self) -> Config {
         let to = self.to.map_or(Transfer::Any, Transfer::To);
         self.lease.read(LeaseAct::Transfer(to))
     }
 }
 
 impl PinFlags {
-    /// The configuration.
-    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+    fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
         let end = self.end.required(mistakes)?;
         Some(self.lease.read(LeaseAct::Pin { candidate: self.to, end }))
     }
 }
 
 impl TargetFlags {
-    /// The configuration: an exclusion until `end`; without an end, the end of the exclusion.
-    pub fn read(self, end: Option<ActExpiry>, mistakes: &mut Mistakes) -> Option<Config> {
+    /// An exclusion until `end`; without an end, the end of the exclusion.
+    fn read(self, end: Option<ActExpiry>, mistakes: &mut Mistakes) -> Config {
         let Self { candidates: names, node, all_namespaces, act } = self;
         if names.is_empty() == node.is_none() {
             mistakes.add("CANDIDATE", "name candidates, or all of a node by --node, but not both");
@@ -240,13 +274,12 @@ impl TargetFlags {
         if all_namespaces && node.is_none() {
             mistakes.add("--all-namespaces", "applies to --node only");
         }
-        Some(act.read(Act::Candidates { targets: Targets { names, node, all_namespaces }, end }))
+        act.read(Act::Candidates { targets: Targets { names, node, all_namespaces }, end })
     }
 }
 
 impl ExcludeFlags {
-    /// The configuration.
-    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+    fn read(self, mistakes: &mut Mistakes) -> Config {
         let end = self.end.required(mistakes);
         self.targets.read(end, mistakes)
     }
@@ -288,10 +321,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Config, String> {
         configuration(line.split(' '), |cli, mistakes| match cli.task {
-            Task::Pause(flags) => flags.read(mistakes),
-            Task::Pin(flags) => flags.read(mistakes),
-            Task::Exclude(flags) => flags.read(mistakes),
-            Task::Include(flags) => flags.read(None, mistakes),
+            Task::Act(act) => act.read(mistakes),
             other => panic!("{other:?}"),
         })
     }

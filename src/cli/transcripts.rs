@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use super::*;
-use crate::operate::acts::LeaseAct;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/cli");
 
@@ -53,15 +52,7 @@ fn shown(Cli { global, task }: Cli) -> String {
         Task::Sidecar(flags) => config(|mistakes| flags.read(mistakes)),
         Task::Status(flags) => config(|mistakes| flags.read(mistakes)),
         Task::Rollout(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Pause(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Resume(flags) => format!("{:#?}", flags.read(LeaseAct::Resume)),
-        Task::Transfer(flags) => format!("{:#?}", flags.read()),
-        Task::Pin(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Unpin(flags) => format!("{:#?}", flags.read(LeaseAct::Unpin)),
-        Task::Assist(flags) => format!("{:#?}", flags.read()),
-        Task::Unassist(flags) => format!("{:#?}", flags.read(LeaseAct::Unassist)),
-        Task::Exclude(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Include(flags) => config(|mistakes| flags.read(None, mistakes)),
+        Task::Act(act) => config(|mistakes| act.read(mistakes)),
         other => format!("{other:#?}"),
     };
     format!("{access:?}\n{log:?}\n{config}\n")

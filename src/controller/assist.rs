@@ -79,7 +79,7 @@ impl AssistList {
         }
     }
 
-    async fn round(&mut self) {
+    pub(super) async fn round(&mut self) {
         let mut due = self.due();
         let executor = &self.executor;
         let assist = async |lease: &mut ListedLease| {

@@ -38,7 +38,7 @@ use crate::base::terminal::Styles;
 pub async fn run(access: &Access, output: Output, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "check").await?.for_reading()?;
     let findings = Box::pin(examine(&cluster, access.namespace.as_deref(), read_config)).await?;
-    output.print(&findings, || report::render(&findings, Program::current(), Styles::of_stdout().are_on()) + "\n")?;
+    output.print(&findings, || report::render(&findings, Program::current(), Styles::of_stdout()) + "\n")?;
     Ok(report::exit_code(&findings))
 }
 

@@ -16,7 +16,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::controller::assist::AssistList;
+use crate::controller::config::AssistedLease;
 use crate::controller::status::Transitions;
+use crate::controller::stores::Stores;
 use crate::serve::metrics::FailureLabels;
 
 /// The arguments of `carry_out`.
@@ -351,4 +354,31 @@ async fn a_read_after_a_conflict_takes_a_slot_too() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let reads = reads.load(Ordering::SeqCst);
     assert!((1..=CONCURRENT_REQUESTS / 2).contains(&reads), "{reads} reads of one namespace hang");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listed_lease_that_keeps_no_annotation_is_written_at_doubling_intervals() {
+    let writes = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn({
+        let writes = Arc::clone(&writes);
+        move |request: http::Request<Body>| {
+            writes.fetch_add(usize::from(*request.method() == Method::PATCH), Ordering::SeqCst);
+            let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": "l", "namespace": "n", "uid": "u", "resourceVersion": "7" },
+                "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15 } });
+            async move { Ok::<_, Infallible>(Response::new(Body::from(serde_json::to_vec(&lease).unwrap()))) }
+        }
+    });
+    let listed = AssistedLease { namespace: "n".to_owned(), name: "l".to_owned(), options: AssistOptions::default() };
+    let executor = executor_over(&Client::new(service, "n"));
+    let mut list = AssistList::new(&[listed], None, Stores::default(), executor);
+    let mut written_at = Vec::new();
+    for second in (0..3_600).step_by(10) {
+        list.round().await;
+        if writes.swap(0, Ordering::SeqCst) > 0 {
+            written_at.push(second);
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    assert_eq!(written_at, [0, 10, 30, 70, 150, 310, 630, 1_270, 2_550]);
 }

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use anstyle::AnsiColor;
 use serde::Serialize;
 
 use crate::base::program::Program;
-use crate::base::terminal::visible;
+use crate::base::terminal::{Styles, visible};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,24 +70,23 @@ impl Verdict {
         }
     }
 
-    /// The escape sequence of its colour on a terminal.
-    const fn colour(self) -> &'static str {
+    const fn color(self) -> AnsiColor {
         match self {
-            Self::Ok => "\x1b[32m",
-            Self::Warn | Self::Unknown => "\x1b[33m",
-            Self::Fail => "\x1b[31m",
+            Self::Ok => AnsiColor::Green,
+            Self::Warn | Self::Unknown => AnsiColor::Yellow,
+            Self::Fail => AnsiColor::Red,
         }
     }
 }
 
 /// Prints one line for each finding, and one for its hint.
-pub(super) fn render(findings: &[Finding], program: Program, colours: bool) -> String {
+pub(super) fn render(findings: &[Finding], program: Program, styles: Styles) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or_default();
     let mut text = String::new();
     for Finding { check, verdict, message, hint } in findings {
-        let (colour, end) = if colours { (verdict.colour(), "\x1b[0m") } else { ("", "") };
+        let verdict = styles.colored(&format!("{:<7}", verdict.as_str()), Some(verdict.color()));
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{colour}{:<7}{end}  {check:<width$}  {}", verdict.as_str(), visible(message));
+        let _ = writeln!(text, "{verdict}  {check:<width$}  {}", visible(message));
         if let Some(hint) = hint {
             let hint = program.rename(hint);
             let _ = writeln!(text, "{:9}{:width$}  hint: {}", "", "", visible(&hint));
@@ -122,8 +122,8 @@ mod tests {
         let expected = "ok       crd        installed\n\
                         fail     own-lease  nobody\\nholds it\n                    hint: look at the pods\n\
                         unknown  rights     no answer";
-        assert_eq!(render(&findings(), Program::Hustings, false), expected);
-        assert!(render(&findings(), Program::Hustings, true).starts_with("\x1b[32mok     \x1b[0m  crd"));
+        assert_eq!(render(&findings(), Program::Hustings, Styles::none()), expected);
+        assert!(render(&findings(), Program::Hustings, Styles::all()).starts_with("\x1b[32mok     \x1b[0m  crd"));
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let finding = [Finding::warn("leases", "one", "see `hustings status` and `kubectl describe lease`")];
         for (program, command) in [(Program::Hustings, "hustings status"), (Program::Plugin, "kubectl hustings status")]
         {
-            let text = render(&finding, program, false);
+            let text = render(&finding, program, Styles::none());
             assert!(text.ends_with(&format!("hint: see `{command}` and `kubectl describe lease`")), "{text}");
         }
     }

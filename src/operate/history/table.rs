@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use comfy_table::{ContentArrangement, Table, presets};
 use hustings_client::api::MicroTime;
 use hustings_core::model::WireTime;
 
 use super::terms::{PastTerms, TermRow};
 use super::timeline::{self, length};
+use crate::base::table::{plain, trimmed};
 use crate::base::terminal::{Styles, visible};
 
 /// Renders the terms at the wall-clock time `now`. The timeline takes at most `width` columns.
@@ -27,7 +27,7 @@ pub(super) fn render(terms: &PastTerms, now: WireTime, width: usize, styles: Sty
         text.push_str("no terms are known\n");
     } else {
         text.push_str(&timeline::render(terms, now, width, styles));
-        text.push_str(&table(terms, now));
+        text.push_str(&table(terms, now, styles));
     }
     for line in malformed {
         let _ = writeln!(text, "\nthe annotation hustings.io/history has a line that does not parse: {line:?}");
@@ -35,10 +35,8 @@ pub(super) fn render(terms: &PastTerms, now: WireTime, width: usize, styles: Sty
     text
 }
 
-fn table(terms: &[TermRow], now: WireTime) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["TERM", "HOLDER", "SINCE", "UNTIL", "DURATION", "GAP BEFORE", "ENDED"]);
+fn table(terms: &[TermRow], now: WireTime, styles: Styles) -> String {
+    let mut table = plain(["TERM", "HOLDER", "SINCE", "UNTIL", "DURATION", "GAP BEFORE", "ENDED"]);
     for term in terms {
         let duration = term.since.zip(term.until(now)).map(|(since, until)| length(since.0.until(until)));
         let cells = [
@@ -52,7 +50,7 @@ fn table(terms: &[TermRow], now: WireTime) -> String {
         ];
         table.add_row(cells.map(|cell| visible(&cell)));
     }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    trimmed(&mut table, styles) + "\n"
 }
 
 fn moment(time: MicroTime) -> String {

@@ -20,6 +20,20 @@ fn a_namespace_is_listed_once_all_scopes_that_cover_it_are() {
     }
 }
 
+#[test]
+fn only_a_list_that_elections_waited_for_is_news() {
+    let mut scopes = Scopes::new(&[Scope::Cluster], true);
+    for kind in [Resource::Leases, Resource::Candidates, Resource::NativeCandidates] {
+        assert_eq!([(); 2].map(|()| scopes.note_listed(&Scope::Cluster, kind)), [true, false], "{kind:?}");
+    }
+    // The server refuses it again and again.
+    assert!(!scopes.note_listed(&Scope::Cluster, Resource::Pods));
+    for kind in KINDS {
+        scopes.note_refused(&Scope::Cluster, kind);
+    }
+    assert!(scopes.note_listed(&Scope::Cluster, Resource::Leases), "the permission is back");
+}
+
 /// As after the deletion of a namespace together with the controller's Role.
 #[tokio::test(start_paused = true)]
 async fn a_controller_sends_nothing_about_a_namespace_where_it_may_list_nothing_and_forgets_it() {

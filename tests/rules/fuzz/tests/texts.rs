@@ -228,16 +228,8 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                     Task::Sidecar(flags) => drop(flags.read(mistakes)),
                     Task::Status(flags) => drop(flags.read(mistakes)),
                     Task::Rollout(flags) => drop(flags.read(mistakes)),
-                    Task::Pause(flags) => drop(flags.read(mistakes)),
-                    Task::Pin(flags) => drop(flags.read(mistakes)),
-                    Task::Exclude(flags) => drop(flags.read(mistakes)),
-                    Task::Assist(flags) => drop(flags.read()),
-                    Task::Transfer(flags) => drop(flags.read()),
-                    Task::Resume(_)
-                    | Task::Unassist(_)
-                    | Task::Unpin(_)
-                    | Task::Include(_)
-                    | Task::Crds
+                    Task::Act(act) => drop(act.read(mistakes)),
+                    Task::Crds
                     | Task::Check(_)
                     | Task::Survey(_)
                     | Task::Explain(_)
