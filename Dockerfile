@@ -33,7 +33,7 @@ WORKDIR /source
 COPY . .
 # The caches outlive the layer: after a change in the sources, the build recompiles only what depends on it and downloads
 # nothing. With --target, the flags apply to the binary only. Build scripts and macros cannot be static.
-RUN --mount=type=cache,target=/usr/local/cargo/registry \
+RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/source/target \
     target="$(cat /target)" \
     && RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --package hustings --bin hustings --target "$target" \

@@ -44,8 +44,15 @@ pub(super) struct AssistList {
 struct ListedLease {
     key: LeaseKey,
     options: AssistOptions,
-    /// When the Lease was last written, and how long it is then left alone.
-    written: Option<(Instant, Duration)>,
+    /// Its last write.
+    written: Option<Written>,
+}
+
+struct Written {
+    uid: String,
+    at: Instant,
+    /// How long the Lease is then left alone.
+    pause: Duration,
 }
 
 impl AssistList {
@@ -83,8 +90,8 @@ impl AssistList {
         let mut due = self.due();
         let executor = &self.executor;
         let assist = async |lease: &mut ListedLease| {
-            if executor.assist(&lease.key, &lease.options).await {
-                lease.has_been_written();
+            if let Some(uid) = executor.assist(&lease.key, &lease.options).await {
+                lease.has_been_written(uid);
             }
         };
         stream::iter(&mut due).for_each_concurrent(READS_AT_ONCE, assist).await;
@@ -98,7 +105,8 @@ impl AssistList {
             let record = stores.lease(&lease.key);
             record.is_some_and(|record| record.acts.assist.as_ref().and_then(Annotation::valid) == Some(&lease.options))
         };
-        let rests = |lease: &ListedLease| lease.written.is_some_and(|(at, pause)| at.elapsed() < pause);
+        let rests =
+            |lease: &ListedLease| lease.written.as_ref().is_some_and(|written| written.at.elapsed() < written.pause);
         let (mut due, mut rest) = (Vec::new(), VecDeque::with_capacity(self.leases.len()));
         for lease in self.leases.drain(..) {
             if due.len() < READS && !rests(&lease) && !is_assisted(&lease) {
@@ -113,14 +121,14 @@ impl AssistList {
 }
 
 impl ListedLease {
-    /// Sets the pause after a write. Each further one soon after it doubles the pause.
-    fn has_been_written(&mut self) {
-        let last = self.written.filter(|(at, _)| at.elapsed() < CALM);
-        let pause = last.map_or(ROUND, |(_, pause)| pause.saturating_mul(2).min(LONGEST_PAUSE));
+    /// Sets the pause after a write. Each further one of the same Lease soon after it doubles the pause.
+    fn has_been_written(&mut self, uid: String) {
+        let last = self.written.take().filter(|last| last.at.elapsed() < CALM && last.uid == uid);
+        let pause = last.as_ref().map_or(ROUND, |last| last.pause.saturating_mul(2).min(LONGEST_PAUSE));
         if last.is_some() {
             tracing::warn!(lease = %self.key, pause_seconds = pause.as_secs(),
                 "the Lease does not keep the annotation or the label with which --assist has it assisted");
         }
-        self.written = Some((Instant::now(), pause));
+        self.written = Some(Written { uid, at: Instant::now(), pause });
     }
 }

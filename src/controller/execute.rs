@@ -111,15 +111,15 @@ impl Executor {
     }
 
     /// Writes the annotation with which a Lease is assisted and the label, if the Lease exists and lacks one of them.
-    /// Returns whether it wrote.
-    pub(super) async fn assist(&self, key: &LeaseKey, options: &AssistOptions) -> bool {
+    /// Returns the UID of a Lease that it wrote.
+    pub(super) async fn assist(&self, key: &LeaseKey, options: &AssistOptions) -> Option<String> {
         let read = Request::ReadLease { name: key.name().to_string() };
         let (_, answer) = self.send(key, &read).await;
         self.record(key, kind_of(&read), key.name(), answer.as_ref().err());
-        let Ok(Some(Object::Lease(record))) = answer else { return false };
+        let Ok(Some(Object::Lease(record))) = answer else { return None };
         let is_right = record.acts.assist.as_ref().and_then(Annotation::valid) == Some(options);
         if is_right && record.enrolled {
-            return false;
+            return None;
         }
         let write = LeaseWrite { assist: Set::To(options.clone()), ..LeaseWrite::new(Purpose::Act, &record) };
         let request = Request::WriteLease { name: key.name().to_string(), write: Box::new(write) };
@@ -129,7 +129,7 @@ impl Executor {
             let options = options.to_string();
             tracing::info!(lease = %key, options, "wrote that the Lease is assisted, because --assist lists it");
         }
-        answer.is_ok()
+        answer.is_ok().then_some(record.uid)
     }
 
     /// Sends a request when its namespace has a slot, and returns its outcome. Publishes `event` if the request writes

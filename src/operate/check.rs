@@ -53,17 +53,18 @@ async fn examine(cluster: &Cluster, namespace: Option<&str>, read_config: ReadCo
         let found = installation::find(&cluster.leases, scope, read_config);
         tokio::time::timeout(TIMEOUT, found).await.unwrap_or_else(|_| Err(timed_out()))
     };
-    let (mut scope, mut found) = (namespace, find(namespace).await);
+    let (mut scope, mut found, mut others) = (namespace, find(namespace).await, Vec::new());
     // The controllers of a namespace usually run in another one, where the user may have no rights.
     if let (Some(of), Ok([])) = (namespace, found.as_deref())
         && let Ok(everywhere) = find(None).await
     {
         let elects = |found: &Installation| found.config.as_ref().map_or(true, |config| config.watches(of));
-        (scope, found) = (None, Ok(everywhere.into_iter().filter(elects).collect()));
+        let (here, elsewhere) = everywhere.into_iter().partition(elects);
+        (scope, found, others) = (None, Ok(here), elsewhere);
     }
-    let is_installed = scope.is_some() || found.as_ref().map_or(true, |found| !found.is_empty());
+    let is_installed = scope.is_some() || !others.is_empty() || found.as_ref().map_or(true, |found| !found.is_empty());
     findings.extend(within("rights", rights::check(cluster, namespace, is_installed)).await);
-    findings.extend(controllers::check(&cluster.leases, scope, found).await);
+    findings.extend(controllers::check(&cluster.leases, scope, found, others).await);
     // Without the CRD there are no candidates, and the finding about the CRD is enough.
     if !is_crd_missing {
         findings.extend(within("elections", elections::check(cluster, namespace)).await);

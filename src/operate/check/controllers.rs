@@ -16,10 +16,12 @@ use crate::base::cluster::{api_error, limited, scoped};
 use crate::base::reviews::Subject;
 use crate::controller::{self, Config, Missing, NativeMode, OWN_LEASE, PermissionPurpose, Requirements};
 
+/// Checks the controllers that were `found`, in this namespace or in all. `others` do not watch the namespace of the user.
 pub(super) async fn check(
     client: &Client,
     namespace: Option<&str>,
     found: Result<Vec<Installation>, String>,
+    others: Vec<Installation>,
 ) -> Vec<Finding> {
     let (installations, unlisted) = match found {
         Ok(installations) => (installations, None),
@@ -29,11 +31,15 @@ pub(super) async fn check(
     for installation in &installations {
         findings.extend(of_installation(client, installation).await);
     }
-    if installations.is_empty() {
+    if let ([], [other, ..]) = (&*installations, &*others) {
+        let place = format!("Deployment {} in namespace {}", other.name, other.namespace);
+        let message = format!("no controller watches this namespace: that of {place} watches others");
+        findings.push(Finding::fail("deployment", message, "add the namespace to its watchNamespaces"));
+    } else if installations.is_empty() {
         findings.extend(unlisted.map(|reason| Finding::unknown("deployment", reason)));
         findings.extend(without_a_deployment(client, namespace).await);
     }
-    findings.extend(second_controller::check(client, namespace, &installations).await);
+    findings.extend(second_controller::check(client, namespace, &installations, &others).await);
     findings
 }
 

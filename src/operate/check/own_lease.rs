@@ -71,10 +71,16 @@ pub(super) async fn check_without_deployment(client: &Client, namespace: &str, n
     }
 }
 
-/// Returns the holder of the Lease if it renews the Lease within `limit`.
-pub(crate) async fn live_holder(client: &Client, namespace: &str, name: &str, limit: Duration) -> Option<String> {
+/// Returns the holder of the Lease if it renews the Lease within `limit`; `unread` if the Lease cannot be read.
+pub(crate) async fn live_holder(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    limit: Duration,
+    unread: Option<String>,
+) -> Option<String> {
     match tokio::time::timeout(limit, observe(client, namespace, name)).await {
         Ok(OwnLeaseState::Live(holder)) => Some(holder),
+        Ok(OwnLeaseState::Unread(_)) => unread,
         _ => None,
     }
 }

@@ -23,9 +23,15 @@ const MOST_OBSERVED: usize = 8;
 
 const HINT: &str = "uninstall one of them, or give each its own namespaces (watchNamespaces)";
 
-pub(super) async fn check(client: &Client, namespace: Option<&str>, installations: &[Installation]) -> Vec<Finding> {
+/// Checks these controllers. `others` are known, and watch other namespaces.
+pub(super) async fn check(
+    client: &Client,
+    namespace: Option<&str>,
+    installations: &[Installation],
+    others: &[Installation],
+) -> Vec<Finding> {
     let mut findings = among(installations);
-    findings.extend(beside(client, namespace, installations).await);
+    findings.extend(beside(client, namespace, installations.iter().chain(others)).await);
     findings
 }
 
@@ -54,8 +60,12 @@ fn among(installations: &[Installation]) -> Vec<Finding> {
 }
 
 /// Looks for leading controllers of no Deployment.
-async fn beside(client: &Client, namespace: Option<&str>, installations: &[Installation]) -> Option<Finding> {
-    let known = installations.iter().filter(|one| one.config.is_ok());
+async fn beside(
+    client: &Client,
+    namespace: Option<&str>,
+    installations: impl Iterator<Item = &Installation>,
+) -> Option<Finding> {
+    let known = installations.filter(|one| one.config.is_ok());
     let known: BTreeSet<_> = known.filter_map(Installation::own_lease).collect();
     // Without the Deployments, another check has already observed these Leases.
     if known.is_empty() {

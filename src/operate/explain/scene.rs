@@ -230,7 +230,8 @@ async fn controllers(cluster: &Cluster, found: Result<Vec<Installation>, String>
         Ok(list) => {
             let held = list.items.into_iter().filter(|lease| lease.record.holder.is_some()).map(async |lease| {
                 let place = lease.metadata.namespace.unwrap_or_default();
-                let holder = live_holder(&cluster.leases, &place, OWN_LEASE, LONGEST_WATCH).await?;
+                let (key, listed) = ((&*place, OWN_LEASE), lease.record.holder);
+                let holder = live_holder(&cluster.leases, key, LONGEST_WATCH, listed).await?;
                 let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");
                 Some(ControllerInstallation { place, ..ControllerInstallation::default() })
             });
@@ -244,7 +245,7 @@ async fn installed(cluster: &Cluster, found: Installation, of_pods: &str) -> Con
     // A Deployment may lag behind its Pods, for example while no kubelet reports.
     let own_lease = if found.available == 0 { found.own_lease() } else { None };
     let leader = match own_lease {
-        Some((namespace, name)) => live_holder(&cluster.leases, &namespace, &name, LONGEST_WATCH).await,
+        Some((namespace, name)) => live_holder(&cluster.leases, (&namespace, &name), LONGEST_WATCH, None).await,
         None => None,
     };
     let flags = found.config.ok().map(|config| LeaseElectionFlags {

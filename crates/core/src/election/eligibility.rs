@@ -304,11 +304,8 @@ pub(super) fn rule_and_hold<'m>(
     members: impl Iterator<Item = &'m Member> + Clone,
     wall: WireTime,
 ) -> (Rule, Option<Hold>) {
-    let of = |declared: &'m Declared| (&declared.standing.binary_version, &declared.standing.strategy);
-    let rule = match Rule::of(deciding(without_excluded(members.clone(), wall)).map(of)) {
-        Rule::NoCandidates => Rule::of(deciding(members).map(of)),
-        rule => rule,
-    };
+    let declared = deciding(members, wall);
+    let rule = Rule::of(declared.map(|declared| (&declared.standing.binary_version, &declared.standing.strategy)));
     let hold = lease.and_then(|lease| lease.pause(wall)).or_else(|| rule.hold());
     (rule, hold)
 }
@@ -320,20 +317,19 @@ pub(super) fn shared_names<'m>(members: impl Iterator<Item = &'m Member>) -> BTr
     shared.map(|member| Arc::clone(&member.key.name)).collect()
 }
 
-/// The candidates that no administrator excludes. If there are others, only they have a say in the strategy.
-pub(super) fn without_excluded<'m>(
-    members: impl Iterator<Item = &'m Member>,
+/// The declarations that determine the strategy: those of all candidates that are not known to be Unresponsive, that the
+/// controller may ping, and that no administrator excludes, unless all are excluded.
+pub(super) fn deciding<'m>(
+    members: impl Iterator<Item = &'m Member> + Clone,
     wall: WireTime,
-) -> impl Iterator<Item = &'m Member> {
-    members.filter(move |member| member.record.acts.exclusion(wall).is_none())
-}
-
-/// The declarations that determine the strategy: those of all candidates that are not known to be Unresponsive and that the
-/// controller may ping.
-pub(super) fn deciding<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Declared> {
-    members
-        .filter(|member| member.failed_at.is_none() && !member.lacks_renew_time())
-        .filter_map(|member| member.declared.as_ref().ok())
+) -> impl Iterator<Item = &'m Declared> {
+    let members = members.filter(|member| member.failed_at.is_none() && !member.lacks_renew_time());
+    let declared = members.filter_map(move |member| {
+        let is_excluded = member.record.acts.exclusion(wall).is_some();
+        Some((is_excluded, member.declared.as_ref().ok()?))
+    });
+    let are_all_excluded = declared.clone().all(|(is_excluded, _)| is_excluded);
+    declared.filter(move |(is_excluded, _)| are_all_excluded || !is_excluded).map(|(_, declared)| declared)
 }
 
 #[cfg(test)]

@@ -196,9 +196,6 @@ impl Candidate {
             Outcome::Conflict => self.state = KnownCandidate::Unknown,
             Outcome::Unknown => self.leave_unknown(&task, now.moment),
             Outcome::Refused => {
-                if task == CandidateTask::Create {
-                    self.missed_creations.observe_answer(false);
-                }
                 if let Some(namesake) = &mut self.namesake {
                     namesake.observe_refused(now.moment);
                 }

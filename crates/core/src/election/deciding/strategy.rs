@@ -1,6 +1,6 @@
 //! Leases on which this controller elects nobody, because elections are paused or the strategy is a third party's.
 
-use crate::election::eligibility::{Conditions, deciding, without_excluded};
+use crate::election::eligibility::{Conditions, deciding};
 use crate::election::inquiry::{Inquiry, InquiryPurpose};
 use crate::election::member::Member;
 use crate::election::plan::Plan;
@@ -68,7 +68,7 @@ impl Election {
         plan: &mut Plan,
     ) -> bool {
         let now = plan.now.moment;
-        let deciding = deciding(without_excluded(self.members.values().map(AsRef::as_ref), plan.now.wall));
+        let deciding = deciding(self.members.values().map(AsRef::as_ref), plan.now.wall);
         let highest = deciding.map(|declared| &declared.standing.binary_version).max().cloned();
         let inquiry = match &mut self.inquiry {
             Some(inquiry) if inquiry.purpose == InquiryPurpose::Strategy => inquiry,

@@ -140,9 +140,9 @@ impl Election {
         let (options, record) = self.assist_options().zip(self.lease.view.record()).ok_or(Doubt::PodUnknown)?;
         let holder = record.holder.as_deref().ok_or(Doubt::PodUnknown)?;
         let pod = self.holder_homes.pod_of(holder).ok_or(Doubt::PodUnknown)?;
-        // Without a part for the process, the identity may already be that of a process in the next Pod.
-        let is_replaced = self.holder_homes.newest.as_ref().is_some_and(|newest| newest.uid != pod.uid);
-        if is_replaced && !names_process(holder) {
+        // The identity may already be that of a process in the next Pod, which was not shown yet.
+        let is_newest = self.holder_homes.newest.as_ref().is_some_and(|newest| newest.uid == pod.uid);
+        if !is_newest && !is_of_one_process(holder, pod) {
             return Err(Doubt::AnotherPod);
         }
         match options.identify(holder, Some(pod)) {
@@ -181,6 +181,11 @@ impl From<&Unidentified> for Doubt {
     }
 }
 
+/// Whether no other process can have this identity. That of the next one in the Pod may end with the same UID of the Pod.
+fn is_of_one_process(holder: &str, pod: &PodRecord) -> bool {
+    names_process(holder) && !holder.to_ascii_lowercase().ends_with(&format!("_{}", pod.uid))
+}
+
 /// Whether the holder has renewed since the last process in this Pod ended, so that it runs in another one.
 fn has_left(record: &LeaseRecord, pod: &PodRecord) -> bool {
     let has_ended = |container: &ContainerRecord| {
@@ -195,11 +200,11 @@ fn has_left(record: &LeaseRecord, pod: &PodRecord) -> bool {
 fn covers_term(record: &LeaseRecord, pod: &PodRecord, container: &str) -> Result<Evidence, Doubt> {
     let starts_in_time =
         |start: WireTime| record.acquire_time.is_some_and(|at| start <= at.after(START_RECORDED_WITHIN));
-    let names_process = record.holder.as_deref().is_some_and(names_process);
+    let is_of_one_process = record.holder.as_deref().is_some_and(|holder| is_of_one_process(holder, pod));
     let covers = |end: &ContainerEnd| {
         is_end_of_term(record, pod, end)?;
         // A renewal in the second of the end may be that of the next process of this identity.
-        if !names_process && record.renew_time >= end.finished_at {
+        if !is_of_one_process && record.renew_time >= end.finished_at {
             return Err(Doubt::RenewedAfterEnd);
         }
         if end.started_at.is_some_and(starts_in_time) {

@@ -281,16 +281,6 @@ fn a_deletion_is_done_only_if_no_creation_may_follow() {
 }
 
 #[test]
-fn a_refused_creation_is_repeated_at_doubling_intervals() {
-    let mut candidate = candidate();
-    for (second, repeated_at) in [(0, 2), (2, 6), (6, 14)] {
-        let (_, attempt) = next(&mut candidate, second).unwrap();
-        candidate.observe_written(at(second), attempt, Outcome::Refused);
-        assert_eq!(timer(&mut candidate, second), Some((repeated_at, Timer::CandidateWrite)));
-    }
-}
-
-#[test]
 fn a_candidate_of_another_lease_is_not_deleted() {
     let mut candidate = candidate();
     let other = CandidateRecord { lease_name: "other".to_owned(), ..version(5) };

@@ -235,9 +235,10 @@ fn wait(
     // A candidate that was never asked to renew counts by its creation.
     let is_valid = |record: &CandidateRecord| is_within(VALID, record.renewed_at().unwrap_or(record.creation_time));
     let is_excluded = |record: &CandidateRecord| record.acts.exclusion(now.wall).is_some();
-    let deciding = candidates
-        .iter()
-        .filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record) && !is_excluded(record));
+    let deciding =
+        candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record));
+    let are_all_excluded = deciding.clone().all(|(record, _)| is_excluded(record));
+    let deciding = deciding.filter(|(record, _)| are_all_excluded || !is_excluded(record));
     let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
     if rule == Rule::NoCandidates {
         let own = config.candidate().and_then(|candidate| candidate.strategy.clone()).unwrap_or_default();

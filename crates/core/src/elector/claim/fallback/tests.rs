@@ -46,7 +46,11 @@ fn a_dissenter_counts_while_it_is_valid_and_neither_excluded_nor_marked_unrespon
     assert_eq!(wait_beside(&CandidateRecord { status, ..dissenter(Duration::ZERO) }), Ok(STEP));
     let exclusion = Exclusion { until: NOW.wall.after(STEP), reason: String::new() };
     let acts = CandidateActs { exclude: Some(Annotation::Valid(exclusion)), ..CandidateActs::default() };
-    assert_eq!(wait_beside(&CandidateRecord { acts, ..dissenter(Duration::ZERO) }), Ok(STEP), "excluded");
+    assert_eq!(wait_beside(&CandidateRecord { acts: acts.clone(), ..dissenter(Duration::ZERO) }), Ok(STEP), "excluded");
+    let (own, other) =
+        (CandidateRecord { acts: acts.clone(), ..own() }, CandidateRecord { acts, ..dissenter(Duration::ZERO) });
+    let all = [&own, &other].map(|record| (record, record.standing())).to_vec();
+    assert_eq!(wait(all, None, NOW, &Config::of("own")), withheld, "all are excluded");
     // The time is that of the creation, long ago.
     let unreadable = Unparsed::NONE.with("renewTime", "9999-12-31T23:59:59Z");
     let renew_time = Some(WireTime::MAX);
