@@ -322,7 +322,7 @@ func (c *connections) answered(by *exchange) {
 		return
 	}
 	for other := range c.underWay {
-		if heard := other.heard.Load(); other.request.Stream && heard != 0 && heard < c.replacedFor {
+		if other.request.Stream && other.pool != c.current && other.heard.Load() < c.replacedFor {
 			other.end()
 		}
 	}

@@ -65,6 +65,7 @@ type Elector struct {
 	// dueAt is when the loop is to step next.
 	dueAt    atomic.Int64
 	started  atomic.Bool
+	overdue  atomic.Pointer[Term]
 	resigned chan struct{} // a term may have been resigned
 	stops    chan string   // why to stop
 	ended    context.Context
@@ -296,9 +297,12 @@ func (e *Elector) Err() error {
 	return view.err
 }
 
-// Check returns an error if the elector is dead, or has been stuck for longer than the tolerance. Use it as a health check
-// that restarts the process.
+// Check returns an error if the elector is dead, has been stuck for longer than the tolerance, or will not lead again because
+// work has outlived the grace of its term. Use it as a health check that restarts the process.
 func (e *Elector) Check(tolerance time.Duration) error {
+	if term := e.overdue.Load(); term != nil && !term.work.isIdle() {
+		return fmt.Errorf("term %d of Lease %s: %w", term.Number, e.name, ErrWorkDidNotStop)
+	}
 	if err := e.Err(); err != nil && !errors.Is(err, ErrStopped) {
 		return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
 	}

@@ -81,7 +81,9 @@ func IsNotLeading(err error) bool {
 var eventsPath = regexp.MustCompile(`^/(api|apis/events\.k8s\.io)/v1(/namespaces/[^/]+)?/events(/[^/]+)?$`)
 
 // AllowEvents is a [GateOptions.Allow] that lets every replica publish events.
-func AllowEvents(_, path string) bool { return eventsPath.MatchString(path) }
+func AllowEvents(method, path string) bool {
+	return method != http.MethodDelete && eventsPath.MatchString(path)
+}
 
 // Gate returns a gate for the writes of this process.
 func (e *Elector) Gate(options GateOptions) (*Gate, error) {
@@ -168,6 +170,8 @@ func (t gatedTransport) RoundTrip(request *http.Request) (*http.Response, error)
 		cancel(err)
 		return nil, err
 	}
+	// client-go would repeat the write by itself, perhaps in another term.
+	response.Header.Del("Retry-After")
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		// The answer may be read after the write has ended.
 		response.Body = closer{response.Body, func() { cancel(nil) }}

@@ -260,3 +260,33 @@ func TestAGateWhoseDeadlineDoesNotFitIsRefused(t *testing.T) {
 		}
 	}
 }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// client-go repeats a request whose answer says when.
+func TestAWriteIsNotRepeatedInAnotherTerm(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a", steady)
+	r := startReplica(t, server, options, nil)
+	r.awaitLeader(t)
+	gate, err := r.Gate(GateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := gate.Wrap(roundTrip(func(request *http.Request) (*http.Response, error) {
+		header := http.Header{"Retry-After": {"1"}}
+		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: header, Body: http.NoBody, Request: request}, nil
+	}))
+	for method, isRepeated := range map[string]bool{http.MethodGet: true, http.MethodPost: false} {
+		request, err := http.NewRequest(method, server.URL+configMaps, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := busy.RoundTrip(request)
+		if err != nil || (response.Header.Get("Retry-After") != "") != isRepeated {
+			t.Errorf("%s: %v, %v", method, response, err)
+		}
+	}
+}

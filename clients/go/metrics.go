@@ -82,7 +82,17 @@ func (m *Metrics) add(e *Elector) observer {
 }
 
 // Describe implements [prometheus.Collector].
-func (m *Metrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, to) }
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	if !m.withoutMasterStatus {
+		to <- m.masterStatus
+	}
+	to <- m.held
+	to <- m.failingOpen
+	to <- m.validity
+	m.terms.Describe(to)
+	m.renewals.Describe(to)
+	m.renewalFailures.Describe(to)
+}
 
 // Collect implements [prometheus.Collector].
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {

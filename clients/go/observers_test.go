@@ -32,6 +32,9 @@ func TestMetricsAndEventsFollowTheTerms(t *testing.T) {
 	server := testkit.NewServer(t)
 	metrics, registry := NewMetrics(), prometheus.NewRegistry()
 	registry.MustRegister(metrics)
+	if registry.Register(NewMetrics()) == nil {
+		t.Error("the same metrics were registered twice")
+	}
 	options, _ := testOptions(t, "a", steady)
 	options.Metrics, options.Events = metrics, true
 	elector := create(t, server, options)

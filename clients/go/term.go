@@ -37,7 +37,10 @@ func newTerm(parent context.Context, elector *Elector, number uint32, token uint
 	term := &Term{Number: number, Token: token, elector: elector, aborted: make(chan struct{})}
 	term.stop, term.cancel = context.WithCancel(context.WithoutCancel(parent))
 	term.over, term.end = context.WithCancel(context.Background())
-	term.abort = sync.OnceFunc(func() { close(term.aborted) })
+	term.abort = sync.OnceFunc(func() {
+		elector.overdue.Store(term)
+		close(term.aborted)
+	})
 	term.work.idle, term.writes.idle = make(chan struct{}), make(chan struct{})
 	return term
 }

@@ -64,6 +64,9 @@ func TestWorkThatDoesNotStopLetsTheLeaseExpire(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	<-term.Aborted()
+	if err := r.Check(time.Hour); !errors.Is(err, ErrWorkDidNotStop) {
+		t.Errorf("a health check says %v", err)
+	}
 	if r.IsLeader() || server.Holder("l") != "a" {
 		t.Error("the Lease was given up while work runs")
 	}

@@ -323,8 +323,9 @@ impl Dispatcher {
         let (key, observations, pause) = match finished {
             Ok((id, (key, observations))) => {
                 self.tasks.remove(&id);
-                // A standby only reads, so there is nothing to do at once.
-                (key, observations, if self.leads { Duration::ZERO } else { requeue })
+                // Without a decision, there was only a read, and nothing is to be done at once.
+                let decides = self.leads && self.scopes.is_listed(key.namespace());
+                (key, observations, if decides { Duration::ZERO } else { requeue })
             }
             // The same decision may panic again.
             Err(error) => {

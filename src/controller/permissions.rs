@@ -21,8 +21,12 @@ use super::watched::Scope;
 use crate::base::reviews::{RoleRule, Subject};
 use crate::serve::health::Check;
 
-/// The pause between checks while a permission is missing. No pause is shorter than this.
+/// The pause between checks after a permission was found missing. Each further check that finds the same doubles it. No
+/// pause is shorter than this.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
+
+/// The longest pause between checks while a permission is missing.
+const LONGEST_PAUSE_WHILE_MISSING: Duration = Duration::from_mins(1);
 
 /// The pause between checks while no permission is missing.
 const PAUSE: Duration = Duration::from_mins(5);
@@ -143,6 +147,8 @@ pub(super) async fn watch(
 ) {
     let began = Instant::now();
     let mut are_known = false;
+    // Each check is a request for each permission, in each scope.
+    let (mut missing_before, mut rest_while_missing) = (Vec::new(), PAUSE_WHILE_MISSING);
     loop {
         let pause = match missing(&client, &Subject::Own, &requirements).await {
             Ok(missing) if missing.is_empty() => {
@@ -165,7 +171,12 @@ pub(super) async fn watch(
                         tracing::warn!(grant, "not allowed: a Role or ClusterRole must grant this");
                     }
                 }
-                PAUSE_WHILE_MISSING
+                let now_missing: Vec<_> = missing.into_iter().map(|missing| missing.grant).collect();
+                let is_same = now_missing == missing_before;
+                let longer = (rest_while_missing * 2).min(LONGEST_PAUSE_WHILE_MISSING);
+                rest_while_missing = if is_same { longer } else { PAUSE_WHILE_MISSING };
+                missing_before = now_missing;
+                rest_while_missing
             }
             Err(error) => {
                 // The check keeps a result that it has.

@@ -145,7 +145,7 @@ impl SlotState {
                     passed_over = 0;
                 }
             } else {
-                passed_over += 1;
+                passed_over += usize::from(!usage.waiting.is_empty());
             }
             if !usage.waiting.is_empty() {
                 self.round.push_back(namespace);

@@ -20,7 +20,7 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use hustings_client::clock::Clock;
-use hustings_client::store::{Pauses, watch_config};
+use hustings_client::store::{AnswerTooLong, Pauses, watch_config};
 use hustings_core::election::NODE_LEASES;
 use kube::Client;
 use kube::runtime::WatchStreamExt as _;
@@ -178,12 +178,12 @@ fn events<K: WatchedKind>(
     // Pace the requests, since the watcher resumes at once after each stream, even after one that ends immediately.
     let client = hustings_client::store::paced(client, "default");
     let scope = scope.clone();
-    let begin = move || {
+    let begin = move |config: &watcher::Config| {
         stream::once(begin::<K>(client.clone(), config.clone(), scope.clone(), served.clone())).flatten().boxed()
     };
-    stream::unfold(None, move |watcher| {
+    stream::unfold((None, config), move |(watcher, mut config)| {
         let (begin, store) = (begin.clone(), store.clone());
-        let mut watcher = watcher.unwrap_or_else(&begin);
+        let mut watcher = watcher.unwrap_or_else(|| begin(&config));
         async move {
             loop {
                 match watcher.next().await {
@@ -193,16 +193,27 @@ fn events<K: WatchedKind>(
                     }
                     Some(Ok(event)) => {
                         if let Some(event) = stored(event, &store) {
-                            return Some((Ok(event), Some(watcher)));
+                            return Some((Ok(event), (Some(watcher), config)));
                         }
                         tracing::debug!(resource = K::NAME, "ignored an object without a name");
                     }
-                    Some(Err(error)) => return Some((Err(error), None)),
-                    None => watcher = begin(),
+                    Some(Err(error)) => {
+                        if is_too_long(&error) {
+                            config.page_size = config.page_size.map(|size| (size / 10).max(1));
+                        }
+                        return Some((Err(error), (None, config)));
+                    }
+                    None => watcher = begin(&config),
                 }
             }
         }
     })
+}
+
+/// Whether a page of a list was too long, so that smaller pages are due.
+fn is_too_long(error: &watcher::Error) -> bool {
+    let watcher::Error::InitialListFailed(kube::Error::Service(cause)) = error else { return false };
+    cause.is::<AnswerTooLong>()
 }
 
 /// Lists and watches the version of the kind that the server serves. If the server serves none, the stream reports an

@@ -238,11 +238,13 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(managing) }()
 	var err error
+	hasLost := false
 	select {
 	case err = <-ended:
 	case <-lost:
+		hasLost = true
 	}
-	isLost := e.lock.isLost() || err != nil && err.Error() == lostByManager
+	isLost := hasLost || e.lock.isLost() || err != nil && err.Error() == lostByManager
 	if isLost || errors.Is(err, context.DeadlineExceeded) {
 		// Controllers may still be running.
 		e.elector.Abandon()

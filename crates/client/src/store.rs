@@ -22,7 +22,7 @@ mod native;
 pub(crate) mod shared;
 
 pub use crate::watch::{Pauses, paced, watch_config};
-pub use answers::WrongAnswer;
+pub use answers::{AnswerTooLong, WrongAnswer};
 pub use contract::{Answer, Store, Versions, candidate_of, lease_of, reply_of};
 pub use failure::{Failure, FailureCause, failure_of};
 pub use hustings_core::model::{CandidatePatch, Nomination, Object, Pod, ReferenceStore, Request};

@@ -366,3 +366,24 @@ async fn a_version_that_is_too_old_is_not_a_failure_of_the_watch() {
         assert!(readiness.ready && readiness.checks.iter().all(|check| check.message.is_none()));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_make_a_page_too_long_are_listed_in_smaller_pages() {
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&sizes);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default();
+        let size =
+            query.split('&').find_map(|part| part.strip_prefix("limit=")).map(|size| size.parse::<u32>().unwrap());
+        asked.lock().unwrap().extend(size);
+        async move {
+            if size.is_some_and(|size| size > 1) {
+                return Err(AnswerTooLong);
+            }
+            Ok(Response::new(Body::from(list(&["a"]).1.to_string().into_bytes())))
+        }
+    });
+    let (mut events, ..) = start(Client::new(service, "n"));
+    while !matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)) {}
+    assert_eq!(sizes.lock().unwrap()[..3], [100, 10, 1]);
+}

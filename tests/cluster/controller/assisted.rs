@@ -24,9 +24,14 @@ pub(super) async fn pod(world: &World, name: &str) -> Pod {
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
 }
 
+/// The identity of a process in this Pod, as client-go makes it.
+fn identity(pod: &str, process: u32) -> String {
+    format!("{pod}_00000000-0000-4000-8000-{process:012}")
+}
+
 /// A process with client-go in this Pod.
 pub(super) async fn replica(world: &World, pod: &str, process: u32) -> Replica {
-    let identity = format!("{pod}_{process}");
+    let identity = identity(pod, process);
     let mut command = Command::new(world.plane.tool(Tool::ClientGo).await.unwrap());
     command.args(["--namespace", &world.namespace, "--lease=web", "--identity", &identity]).args(TIMES);
     command.arg("--kubeconfig").arg(world.plane.kubeconfig());
@@ -71,8 +76,8 @@ async fn an_assisted_lease_is_released_when_the_kubelet_reports_the_end_of_its_h
     drop(first);
     report_end(&world, "web-0", &["app"]).await;
     second.says("leading", 0).await;
-    let note = "The Lease of web-0_1 was released: the container of the holder terminated.";
-    world.published("Normal", note).await;
+    let note = format!("The Lease of {} was released: the container of the holder terminated.", identity("web-0", 1));
+    world.published("Normal", &note).await;
     let lease = world.lease("web").await.unwrap();
     assert_eq!(lease.record.history.terms().next().unwrap().ending.as_str(), "proven-dead");
     assert!(lease.record.enrolled && lease.record.acts.assist.is_some(), "client-go keeps what it does not know");
@@ -89,7 +94,7 @@ async fn an_assisted_lease_is_released_when_the_kubelet_reports_the_end_of_its_h
     drop(second);
     report_end(&world, "web-1", &["app", "proxy"]).await;
     controller.logged("the Pod of the holder does not prove it dead").await;
-    assert_eq!(world.holder("web").await.as_deref(), Some("web-1_1"));
+    assert_eq!(world.holder("web").await.as_deref(), Some(&*identity("web-1", 1)));
     assist(&world, "container=app").await;
     third.says("leading", 0).await;
 
@@ -103,7 +108,7 @@ async fn an_assisted_lease_is_released_when_the_kubelet_reports_the_end_of_its_h
     let renewed = async || world.lease("web").await.unwrap().record.renew_time;
     let before = renewed().await;
     eventually("the old process renews", async || if renewed().await > before { Ok(()) } else { Err(before) }).await;
-    assert_eq!(world.holder("web").await.as_deref(), Some("web-0_2"));
+    assert_eq!(world.holder("web").await.as_deref(), Some(&*identity("web-0", 2)));
     assert!(third.leads() && !fourth.leads());
 }
 

@@ -12,7 +12,7 @@ use futures::{FutureExt, Stream, StreamExt, stream};
 use http::{Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
 use hustings_wire::expected::Expected;
 pub use hustings_wire::expected::WrongAnswer;
 use hustings_wire::watch::LONGEST_EVENT;
@@ -21,6 +21,14 @@ use kube::Client;
 use kube::client::Body;
 use serde::de::IgnoredAny;
 use tower::BoxError;
+
+/// The longest answer, in bytes. It is in memory twice for a moment, and objects of 1.5 MB make a page of a list long.
+const LONGEST_ANSWER: usize = 32 << 20;
+
+/// An answer that was given up, because it would take too much memory. A smaller page of a list may not.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the answer is longer than {} MiB", LONGEST_ANSWER >> 20)]
+pub struct AnswerTooLong;
 
 /// Marks a request whose answer is checked already.
 #[derive(Clone, Copy)]
@@ -78,9 +86,16 @@ async fn check(answer: Response<Body>, expected: Expected) -> Result<Response<Ch
         let events = StreamBody::new(events(body, expected).map(|event| event.map(Frame::data)));
         return Ok(Response::from_parts(head, events.boxed_unsync()));
     }
-    let body = body.collect().await?.to_bytes();
+    let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(of_body)?.to_bytes();
     expected.check(&body).map_err(|wrong| kube::Error::Service(wrong.into()))?;
     Ok(Response::from_parts(head, Full::new(body).map_err(BoxError::from).boxed_unsync()))
+}
+
+fn of_body(error: BoxError) -> kube::Error {
+    if error.is::<LengthLimitError>() {
+        return kube::Error::Service(AnswerTooLong.into());
+    }
+    error.downcast::<kube::Error>().map_or_else(kube::Error::Service, |error| *error)
 }
 
 /// The events of a watch, each with its end of line, until one is wrong.

@@ -310,3 +310,12 @@ async fn a_wrong_event_ends_a_watch_after_the_good_ones() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_answer_that_would_take_too_much_memory_is_given_up() {
+    let mut long = lease();
+    long["spec"]["holderIdentity"] = json!("a".repeat(LONGEST_ANSWER));
+    let list = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": {}, "items": [long] });
+    let error = answer(request("GET", LEASES, &Value::Null), 200, list.to_string().as_bytes()).await.unwrap_err();
+    assert!(error.ends_with("the answer is longer than 32 MiB"), "{error}");
+}
