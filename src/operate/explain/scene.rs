@@ -123,13 +123,11 @@ pub(super) async fn read(
         let of_pods = pod.map_or(&*cluster.namespace, |(namespace, _)| namespace);
         (controllers(cluster, found, of_pods).await, assist)
     };
-    let ((controllers, assist), pod, watched) = tokio::join!(
-        controllers,
-        pod(cluster, record.as_ref(), &candidates),
-        renewal(cluster, name, lease, watch, sent),
-    );
+    // What follows may take longer, and the holder renews meanwhile.
+    let watched = async { (renewal(cluster, name, lease, watch, sent).await, SystemClock.both()) };
+    let ((controllers, assist), pod, (watched, now)) =
+        tokio::join!(controllers, pod(cluster, record.as_ref(), &candidates), watched);
     let (lease, observed, has_renewed) = watched?;
-    let now = SystemClock.both();
     Ok(Scene {
         namespace: cluster.namespace.clone(),
         name: name.to_owned(),
@@ -230,8 +228,9 @@ async fn controllers(cluster: &Cluster, found: Result<Vec<Installation>, String>
         Ok(list) => {
             let held = list.items.into_iter().filter(|lease| lease.record.holder.is_some()).map(async |lease| {
                 let place = lease.metadata.namespace.unwrap_or_default();
+                let limit = longest_watch(lease.record.declared_seconds()) * 2;
                 let (key, listed) = ((&*place, OWN_LEASE), lease.record.holder);
-                let holder = live_holder(&cluster.leases, key, LONGEST_WATCH, listed).await?;
+                let holder = live_holder(&cluster.leases, key, limit, listed).await?;
                 let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");
                 Some(ControllerInstallation { place, ..ControllerInstallation::default() })
             });
