@@ -65,9 +65,9 @@ type Elector struct {
 	// dueAt is when the loop is to step next.
 	dueAt    atomic.Int64
 	started  atomic.Bool
-	overdue  atomic.Pointer[Term]
-	resigned chan struct{} // a term may have been resigned
-	stops    chan string   // why to stop
+	overdue  atomic.Pointer[Term] // the last term whose work has used up its grace
+	resigned chan struct{}        // a term may have been resigned
+	stops    chan string          // why to stop
 	ended    context.Context
 	end      context.CancelFunc
 	ranges   ranges
