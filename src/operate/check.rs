@@ -21,7 +21,7 @@ use std::process::ExitCode;
 pub use self::installation::ReadConfig;
 pub(crate) use self::installation::{Installation, find as find_installations};
 use self::limit::{TIMEOUT, timed_out, within};
-pub(crate) use self::own_lease::live_holder;
+pub(crate) use self::own_lease::{MOST_OBSERVED, list as list_own_leases, live_holder};
 use self::report::{Finding, Verdict};
 use crate::base::access::Access;
 use crate::base::cluster::Cluster;
@@ -95,7 +95,7 @@ mod tests {
             ("rights", "cannot tell whether you may see the elections in namespace n: no answer within 5 s"),
             ("rights", "cannot tell whether you may stand for election in namespace n: no answer within 5 s"),
             ("deployment", "no answer within 30 s"),
-            ("own-lease", "cannot look for the Lease hustings-controller: no answer within 30 s"),
+            ("own-lease", "cannot look for the Lease hustings-controller: no answer within 5 s"),
         ];
         assert_eq!((&others[..5], others[5].0), (&expected[..], "leases"), "{others:?}");
     }

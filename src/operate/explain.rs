@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub use self::explanation::{CandidateNote, ExplainedWait, Explanation, Prospect};
+use self::scene::LONGEST_WATCH;
 pub(crate) use self::scene::read_election;
 pub use self::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags, Scene};
 use self::situation::Situation;
@@ -82,7 +83,7 @@ pub fn explain(scene: &Scene) -> Explanation {
     }
 }
 
-/// How long the command may take: the reads, and the wait for a renewal.
+/// How long the command may take: the reads, and the wait for a renewal of the Lease or of a controllers' Lease.
 fn limit(watch: Option<Duration>) -> Duration {
-    READ_TIMEOUT.saturating_add(watch.unwrap_or(READ_TIMEOUT))
+    READ_TIMEOUT.saturating_add(watch.unwrap_or(LONGEST_WATCH).max(LONGEST_WATCH))
 }

@@ -189,9 +189,16 @@ impl Criterion {
     }
 }
 
+/// The candidates that determine the strategy, of these with the information whether an administrator excludes them.
+/// Excluded ones have no say, unless all are excluded.
+pub fn with_a_say<T>(candidates: impl Iterator<Item = (bool, T)> + Clone) -> impl Iterator<Item = T> {
+    let are_all_excluded = candidates.clone().all(|(is_excluded, _)| is_excluded);
+    candidates.filter(move |(is_excluded, _)| are_all_excluded || !is_excluded).map(|(_, candidate)| candidate)
+}
+
 impl Rule {
     /// The strategy of the candidates with the highest binary version, if they agree. The caller must leave out
-    /// candidates that are known to be unresponsive.
+    /// candidates that are known to be unresponsive, and those that have no [say](with_a_say).
     pub fn of<'a>(standings: impl IntoIterator<Item = (&'a Version, &'a Strategy)>) -> Self {
         let mut highest: Option<&Version> = None;
         let mut rule = Self::NoCandidates;

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use hustings_client::api::ReadLease;
 use hustings_client::store::discover_native;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::installation::Installation;
 use super::limit::TIMEOUT;
 use super::report::{Finding, Verdict};
 use super::{bootstrap, crd, own_lease, second_controller};
-use crate::base::cluster::{api_error, limited, scoped};
+use crate::base::cluster::{api_error, limited};
 use crate::base::reviews::Subject;
 use crate::controller::{self, Config, Missing, NativeMode, OWN_LEASE, PermissionPurpose, Requirements};
 
@@ -97,10 +95,8 @@ fn not_ready(Installation { namespace, name, .. }: &Installation) -> String {
 
 /// Checks a cluster without a Deployment of the chart: a controller runs by other means, or not at all.
 async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
-    let leases: Api<ReadLease> = scoped(client.clone(), namespace);
-    let named = ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"));
-    let namespaces: BTreeSet<_> = match limited(TIMEOUT, leases.list(&named)).await {
-        Ok(list) => list.items.iter().filter_map(|lease| lease.metadata.namespace.clone()).collect(),
+    let namespaces: Vec<_> = match own_lease::list(client, namespace).await {
+        Ok(leases) => leases.into_iter().filter_map(|lease| lease.metadata.namespace).collect(),
         Err(error) => {
             let reason = api_error(error);
             return vec![Finding::unknown("own-lease", format!("cannot look for the Lease {OWN_LEASE}: {reason:#}"))];
@@ -118,11 +114,9 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
             return vec![Finding::fail("own-lease", "no controller has run in this cluster".to_owned(), hint)];
         }
     }
-    let mut findings = Vec::new();
-    for namespace in namespaces {
-        findings.push(own_lease::check_without_deployment(client, &namespace, OWN_LEASE).await);
-    }
-    findings
+    let first = namespaces.iter().take(own_lease::MOST_OBSERVED);
+    let checks = first.map(|namespace| own_lease::check_without_deployment(client, namespace, OWN_LEASE));
+    futures::future::join_all(checks).await
 }
 
 /// Compares the versions of the chart, its image, the CRD and this command.

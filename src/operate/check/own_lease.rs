@@ -3,15 +3,18 @@
 //! The check compares no timestamp with the local clock. It observes the Lease until the record changes, or until the
 //! record has not changed for one lease duration.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use hustings_client::api::ReadLease;
 use hustings_core::model::{Moment, Observed};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
 use super::report::{Finding, Verdict};
-use crate::base::cluster::{api_error, limited};
+use crate::base::cluster::{api_error, limited, scoped};
+use crate::controller::OWN_LEASE;
 
 const CHECK: &str = "own-lease";
 
@@ -23,6 +26,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait for a Lease without a holder to get one. Controllers that have just started need a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most Leases of controllers without a Deployment that are observed. A cluster may hold many of former
+/// installations.
+pub(crate) const MOST_OBSERVED: usize = 8;
 
 /// What the observation of the Lease shows.
 enum OwnLeaseState {
@@ -69,6 +76,19 @@ pub(super) async fn check_without_deployment(client: &Client, namespace: &str, n
         Verdict::Ok => Finding::ok(CHECK, format!("{message}, so its flags and permissions were not checked")),
         Verdict::Warn | Verdict::Unknown => finding,
     }
+}
+
+/// Lists the controllers' own Leases of the default name, the last renewed ones first. Only the order depends on the
+/// clocks of their holders. Whoever observes these Leases observes the first [`MOST_OBSERVED`].
+///
+/// # Errors
+/// Fails if they cannot be listed.
+pub(crate) async fn list(client: &Client, namespace: Option<&str>) -> Result<Vec<ReadLease>, kube::Error> {
+    let leases: Api<ReadLease> = scoped(client.clone(), namespace);
+    let named = ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"));
+    let mut found = limited(TIMEOUT, leases.list(&named)).await?.items;
+    found.sort_by_key(|lease| Reverse(lease.record.renew_time));
+    Ok(found)
 }
 
 /// Returns the holder of the Lease if it renews the Lease within `limit`; `unread` if the Lease cannot be read.

@@ -5,21 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use hustings_client::api::ReadLease;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::Client;
 
 use super::installation::Installation;
-use super::limit::TIMEOUT;
 use super::own_lease;
 use super::report::{Finding, Verdict};
-use crate::base::cluster::{limited, scoped};
 use crate::controller::{Config, OWN_LEASE};
 
 const CHECK: &str = "second-controller";
-
-/// The most Leases of further controllers that are observed.
-const MOST_OBSERVED: usize = 8;
 
 const HINT: &str = "uninstall one of them, or give each its own namespaces (watchNamespaces)";
 
@@ -71,13 +64,11 @@ async fn beside(
     if known.is_empty() {
         return None;
     }
-    let leases: Api<ReadLease> = scoped(client.clone(), namespace);
-    let named = ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"));
-    let found = limited(TIMEOUT, leases.list(&named)).await.ok()?;
-    let places = found.items.into_iter().filter(|lease| lease.record.holder.is_some());
+    let found = own_lease::list(client, namespace).await.ok()?;
+    let places = found.into_iter().filter(|lease| lease.record.holder.is_some());
     let places = places.filter_map(|lease| lease.metadata.namespace);
     let places = places.filter(|namespace| !known.contains(&(namespace.clone(), OWN_LEASE.to_owned())));
-    let observed = places.take(MOST_OBSERVED).map(|namespace| async move {
+    let observed = places.take(own_lease::MOST_OBSERVED).map(|namespace| async move {
         let leads = own_lease::check(client, &namespace, OWN_LEASE).await.verdict == Verdict::Ok;
         leads.then_some(namespace)
     });

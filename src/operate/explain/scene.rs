@@ -11,15 +11,17 @@ use kube::api::ListParams;
 
 use crate::base::cluster::{Cluster, api_error, candidates_unknown};
 use crate::controller::{NativeMode, OWN_LEASE, ReadPod};
-use crate::operate::check::{Installation, ReadConfig, find_installations, live_holder};
+use crate::operate::check::{
+    Installation, MOST_OBSERVED, ReadConfig, find_installations, list_own_leases, live_holder,
+};
 use crate::operate::status::{Assistance, NATIVES_NOT_SHOWN, list_candidates};
 use crate::predict::forecast::usual_interval;
 
 /// The pause between two reads of the Lease while the command waits for a renewal.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// The longest wait for a renewal, unless the user asks for another.
-const LONGEST_WATCH: Duration = Duration::from_secs(10);
+/// The longest wait for a renewal, unless the user asks for another. For those of controllers, he cannot.
+pub(super) const LONGEST_WATCH: Duration = Duration::from_secs(10);
 
 /// How long the search for the Deployments of controllers may take.
 const CONTROLLERS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -223,12 +225,12 @@ async fn controllers(cluster: &Cluster, found: Result<Vec<Installation>, String>
         let installed = found.into_iter().map(|found| installed(cluster, found, of_pods));
         return Controllers::Found(futures::future::join_all(installed).await);
     }
-    let leases: Api<ReadLease> = Api::all(cluster.leases.clone());
-    match leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await {
-        Ok(list) => {
-            let held = list.items.into_iter().filter(|lease| lease.record.holder.is_some()).map(async |lease| {
+    match list_own_leases(&cluster.leases, None).await {
+        Ok(found) => {
+            let held = found.into_iter().filter(|lease| lease.record.holder.is_some());
+            let held = held.take(MOST_OBSERVED).map(async |lease| {
                 let place = lease.metadata.namespace.unwrap_or_default();
-                let limit = longest_watch(lease.record.declared_seconds()) * 2;
+                let limit = (longest_watch(lease.record.declared_seconds()) * 2).min(LONGEST_WATCH);
                 let (key, listed) = ((&*place, OWN_LEASE), lease.record.holder);
                 let holder = live_holder(&cluster.leases, key, limit, listed).await?;
                 let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");

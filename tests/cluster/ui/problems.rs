@@ -117,6 +117,6 @@ async fn place(world: &World, lease: &str) -> String {
     command.args(["explain", lease, "--watch-for=0s", "--output=json", "--namespace", &world.namespace]);
     command.arg("--kubeconfig").arg(world.plane.kubeconfig());
     let output = tokio::process::Command::from(command).output().await.unwrap();
-    let explained: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let explained: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     explained["leader"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned()
 }

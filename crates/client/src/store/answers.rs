@@ -66,7 +66,7 @@ pub(crate) async fn send_unchecked(
 ) -> Result<Response<Bytes>, kube::Error> {
     request.extensions_mut().insert(Checked);
     let (head, body) = client.send(request).await?.into_parts();
-    Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
+    Ok(Response::from_parts(head, collected(body).await?))
 }
 
 /// The body of a request; empty if it is a stream.
@@ -86,16 +86,20 @@ async fn check(answer: Response<Body>, expected: Expected) -> Result<Response<Ch
         let events = StreamBody::new(events(body, expected).map(|event| event.map(Frame::data)));
         return Ok(Response::from_parts(head, events.boxed_unsync()));
     }
-    let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(of_body)?.to_bytes();
+    let body = collected(body).await?;
     expected.check(&body).map_err(|wrong| kube::Error::Service(wrong.into()))?;
     Ok(Response::from_parts(head, Full::new(body).map_err(BoxError::from).boxed_unsync()))
 }
 
-fn of_body(error: BoxError) -> kube::Error {
-    if error.is::<LengthLimitError>() {
-        return kube::Error::Service(AnswerTooLong.into());
-    }
-    error.downcast::<kube::Error>().map_or_else(kube::Error::Service, |error| *error)
+/// The whole body of an answer.
+async fn collected(body: Body) -> Result<Bytes, kube::Error> {
+    let of_body = |error: BoxError| {
+        if error.is::<LengthLimitError>() {
+            return kube::Error::Service(AnswerTooLong.into());
+        }
+        error.downcast::<kube::Error>().map_or_else(kube::Error::Service, |error| *error)
+    };
+    Ok(Limited::new(body, LONGEST_ANSWER).collect().await.map_err(of_body)?.to_bytes())
 }
 
 /// The events of a watch, each with its end of line, until one is wrong.

@@ -13,7 +13,7 @@ use super::reason::{Choice, Ineligible};
 use crate::model::{
     CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Transfer, WireTime,
 };
-use crate::ranking::{Contender, Criterion, Rank, Rule};
+use crate::ranking::{Contender, Criterion, Rank, Rule, with_a_say};
 
 /// Whether a candidate may be elected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -318,7 +318,7 @@ pub(super) fn shared_names<'m>(members: impl Iterator<Item = &'m Member>) -> BTr
 }
 
 /// The declarations that determine the strategy: those of all candidates that are not known to be Unresponsive, that the
-/// controller may ping, and that no administrator excludes, unless all are excluded.
+/// controller may ping, and that have a say.
 pub(super) fn deciding<'m>(
     members: impl Iterator<Item = &'m Member> + Clone,
     wall: WireTime,
@@ -328,8 +328,7 @@ pub(super) fn deciding<'m>(
         let is_excluded = member.record.acts.exclusion(wall).is_some();
         Some((is_excluded, member.declared.as_ref().ok()?))
     });
-    let are_all_excluded = declared.clone().all(|(is_excluded, _)| is_excluded);
-    declared.filter(move |(is_excluded, _)| are_all_excluded || !is_excluded).map(|(_, declared)| declared)
+    with_a_say(declared)
 }
 
 #[cfg(test)]

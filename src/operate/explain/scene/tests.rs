@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::cluster::testing::{cluster, failure, list};
+use crate::base::cluster::testing::{cluster, failure, list, silent_cluster};
 
 fn version(version: &str, holder: &str, session: &str) -> Value {
     let annotations = json!({ "hustings.io/session": session });
@@ -106,6 +106,34 @@ async fn a_lease_without_a_term_is_not_watched() {
         assert_eq!((lease.is_some(), observed.is_some(), has_renewed), (true, true, false));
     }
     assert!(!has_read.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_controller_uses_up_the_time_of_the_command() {
+    let own_lease = |index: usize| {
+        let mut lease = version("5", "dead", "s/1/15");
+        lease["metadata"]["name"] = json!(OWN_LEASE);
+        lease["metadata"]["namespace"] = json!(format!("former-{index}"));
+        lease["spec"]["leaseDurationSeconds"] = json!(3_600);
+        lease
+    };
+    for has_answer in [false, true] {
+        let cluster = silent_cluster(move |sent| match &*sent.path {
+            path if path.contains("/deployments") => has_answer.then(|| list(&[])),
+            path if path.starts_with("/apis/coordination.k8s.io/v1/leases") => {
+                Some(list(&(0..100).map(own_lease).collect::<Vec<_>>()))
+            }
+            path if path.ends_with(OWN_LEASE) => Some((200, own_lease(0))),
+            path if path.contains("/leases?") => Some(list(&[version("5", "a", "s/1/15")])),
+            path if path.contains("/leasecandidates") => Some(list(&[])),
+            _ => Some(failure(404)),
+        });
+        let watch = Some(Duration::ZERO);
+        let read = read(&cluster, "l", watch, |_, _| Err(String::new()));
+        let scene = tokio::time::timeout(crate::operate::explain::limit(watch), read).await.unwrap().unwrap();
+        let found = matches!(&scene.controllers, Controllers::Found(found) if found.is_empty());
+        assert_eq!(found, has_answer, "{:?}", scene.controllers);
+    }
 }
 
 #[test]

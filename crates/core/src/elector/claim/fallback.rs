@@ -26,7 +26,7 @@ use super::vacancy::Vacancy;
 use crate::model::{
     CandidateRecord, CandidateState, Hold, Inadmissible, LeaseRecord, Moment, Now, Request, Standing, Version, WireTime,
 };
-use crate::ranking::{Contender, Rank, Rule};
+use crate::ranking::{Contender, Rank, Rule, with_a_say};
 
 /// How long electors wait for a controller.
 pub const CONTROLLER_WAIT: Duration = Duration::from_secs(25);
@@ -237,9 +237,8 @@ fn wait(
     let is_excluded = |record: &CandidateRecord| record.acts.exclusion(now.wall).is_some();
     let deciding =
         candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record));
-    let are_all_excluded = deciding.clone().all(|(record, _)| is_excluded(record));
-    let deciding = deciding.filter(|(record, _)| are_all_excluded || !is_excluded(record));
-    let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
+    let deciding = with_a_say(deciding.map(|(record, standing)| (is_excluded(record), standing)));
+    let mut rule = Rule::of(deciding.map(|standing| (&standing.binary_version, &standing.strategy)));
     if rule == Rule::NoCandidates {
         let own = config.candidate().and_then(|candidate| candidate.strategy.clone()).unwrap_or_default();
         rule = Rule::of([(&Version::new(0, 0, 0), &own)]);
