@@ -197,7 +197,11 @@ impl Dispatcher {
                     self.note_all();
                 }
             }
-            WatchEvent::Refused(scope, resource) => self.scopes.note_refused(&scope, resource),
+            WatchEvent::Refused(scope, resource) => {
+                if self.scopes.note_refused(&scope, resource) {
+                    self.note_all();
+                }
+            }
         }
     }
 
@@ -270,11 +274,11 @@ impl Dispatcher {
             self.forget(&key);
             return;
         };
-        let is_ours = self.parts.elects(election);
+        let is_ours = self.parts.elects(election) && self.scopes.is_listed(key.namespace());
         if !is_ours {
             self.parts.reporting.stand_by_for(&key);
         }
-        let may_decide = self.leads && is_ours && self.scopes.is_listed(key.namespace());
+        let may_decide = self.leads && is_ours;
         let (actions, deadline) = if may_decide {
             let started = Instant::now();
             let mut decision = election.decide(now);

@@ -40,8 +40,8 @@ pub(super) struct Display {
     /// The verdicts of the last decision.
     lease: LeaseVerdict,
     candidates: Vec<CandidateVerdict>,
-    /// Whether the verdicts come from a real decision, rather than from a decision on a copy.
-    decided: bool,
+    /// Where the verdicts come from.
+    origin: Origin,
     /// When the next decision on a copy may differ, although nothing new is observed.
     decide_again: Moment,
     /// Whether anything that the view shows may have changed since the last view.
@@ -56,6 +56,17 @@ pub(super) struct Display {
     label_problem: Option<String>,
 }
 
+/// Where the verdicts of a [`Display`] come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A decision that was carried out.
+    Decision,
+    /// A decision on a copy of the election.
+    Copy,
+    /// There are none: the server refuses to show the Lease and its candidates.
+    Refusal,
+}
+
 impl Display {
     /// A Lease that has not been observed yet.
     pub(super) fn new() -> Self {
@@ -66,7 +77,7 @@ impl Display {
             version: 0,
             lease: LeaseVerdict::Unread,
             candidates,
-            decided: false,
+            origin: Origin::Copy,
             decide_again: Moment::from_micros(0),
             is_stale: true,
             was_changing: false,
@@ -89,7 +100,12 @@ impl Display {
             self.timeline.vacate(self.last_change(now), Unheld::Ended(Ending::Expired).into());
         }
         self.is_stale |= report.had_expired || !matches!(report.step, Some(Step::Renewed | Step::Same));
-        let Some(observed) = election.lease() else { return };
+        let Some(observed) = election.lease() else {
+            if std::mem::take(&mut self.version) > 0 {
+                self.timeline.vacate(now.wall, Unheld::Missing.into());
+            }
+            return;
+        };
         if self.changed.is_none_or(|(at, _)| at != observed.changed_at()) {
             self.changed = Some((observed.changed_at(), wall(observed.changed_at(), now)));
         }
@@ -114,10 +130,10 @@ impl Display {
 
     /// Takes the verdicts of a decision of this controller.
     pub(super) fn decided(&mut self, now: Now, decision: &Decision) {
-        self.judge(now, decision, true);
+        self.judge(now, decision, Origin::Decision);
     }
 
-    fn judge(&mut self, now: Now, Decision { lease, candidates, .. }: &Decision, decided: bool) {
+    fn judge(&mut self, now: Now, Decision { lease, candidates, .. }: &Decision, origin: Origin) {
         match lease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
                 let at = match cause {
@@ -134,18 +150,26 @@ impl Display {
             | LeaseVerdict::Assisted { .. }
             | LeaseVerdict::Reserved { .. } => {}
         }
-        if (&self.lease, &self.candidates, self.decided) != (lease, candidates, decided) {
-            (self.lease, self.candidates, self.decided) = (lease.clone(), candidates.clone(), decided);
+        if (&self.lease, &self.candidates, self.origin) != (lease, candidates, origin) {
+            (self.lease, self.candidates, self.origin) = (lease.clone(), candidates.clone(), origin);
             self.is_stale = true;
+        }
+    }
+
+    /// The server refuses to show the Lease and its candidates any longer, so nothing is known of them.
+    pub(super) fn refused(&mut self) {
+        if self.origin != Origin::Refusal {
+            (self.lease, self.origin, self.is_stale) = (LeaseVerdict::Unread, Origin::Refusal, true);
+            self.candidates.clear();
         }
     }
 
     /// Decides on a copy of the election, unless the last such decision is still current.
     pub(super) fn judge_copy(&mut self, now: Now, election: &Election) {
-        if self.decided || self.may_differ(now, election) || now.moment >= self.decide_again {
+        if self.may_differ(now, election, false) {
             let decision = election.clone().decide(now);
             self.decide_again = decision.deadline;
-            self.judge(now, &decision, false);
+            self.judge(now, &decision, Origin::Copy);
         }
     }
 
@@ -154,20 +178,31 @@ impl Display {
         self.changed.map_or(now.wall, |(_, wall)| wall)
     }
 
+    /// Whether something that the view shows may have changed since the last view.
+    pub(super) const fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
     /// Whether the view may change although nothing new is observed.
-    pub(super) fn changes_with_time(&self, now: Moment, election: &Election) -> bool {
-        let rests = matches!(
-            self.lease,
-            LeaseVerdict::Held { taken_up: true, preferred: None, .. }
-                | LeaseVerdict::Foreign { .. }
-                | LeaseVerdict::Assisted { .. }
-        );
+    fn changes_with_time(&self, now: Moment, election: &Election) -> bool {
+        let rests = match &self.lease {
+            LeaseVerdict::Held { taken_up, preferred, .. } => *taken_up && preferred.is_none(),
+            LeaseVerdict::Unheld { .. } => self.candidates.is_empty(),
+            LeaseVerdict::Foreign { .. }
+            | LeaseVerdict::Assisted { .. }
+            | LeaseVerdict::OnHold { .. }
+            | LeaseVerdict::NoLiveCandidate { .. } => true,
+            LeaseVerdict::OutOfBounds | LeaseVerdict::Reserved { .. } => false,
+            LeaseVerdict::Unread => self.origin == Origin::Refusal,
+        };
         !rests || election.lease().is_some_and(|observed| is_silent(observed, now))
     }
 
-    /// Whether the view may differ from the last one.
-    fn may_differ(&self, now: Now, election: &Election) -> bool {
-        self.is_stale
+    /// Whether the view may differ from the last one. `leads` says whether this controller decides, or only on a copy.
+    pub(super) fn may_differ(&self, now: Now, election: &Election, leads: bool) -> bool {
+        let is_judged = leads || (self.origin == Origin::Copy && now.moment < self.decide_again);
+        !is_judged
+            || self.is_stale
             || self.was_changing
             || self.first_end.is_some_and(|end| end <= now.wall)
             || self.changes_with_time(now.moment, election)
@@ -181,7 +216,7 @@ impl Display {
         election: &Election,
         stores: &Stores,
     ) -> Option<ElectionView> {
-        if !self.may_differ(now, election) {
+        if !self.may_differ(now, election, true) {
             return None;
         }
         if std::mem::take(&mut self.is_stale) {
@@ -215,11 +250,15 @@ impl Display {
             changed_at: self.changed.map(|(_, wall)| wall),
             gap_since: self.timeline.gap_since(),
             label_problem: self.label_problem.as_deref(),
+            is_refused: self.origin == Origin::Refusal,
         };
         let problems = facts.problems();
         let holds = !matches!(
             self.lease,
-            LeaseVerdict::Unheld { .. } | LeaseVerdict::NoLiveCandidate { .. } | LeaseVerdict::OnHold { .. }
+            LeaseVerdict::Unheld { .. }
+                | LeaseVerdict::NoLiveCandidate { .. }
+                | LeaseVerdict::OnHold { .. }
+                | LeaseVerdict::Unread
         );
         let holder = record.filter(|_| holds).and_then(|record| record.holder.as_deref());
         ElectionView {
@@ -265,7 +304,7 @@ impl Display {
         let lease = election.lease().map(Observed::record);
         let records = self.candidates.iter().filter_map(|verdict| {
             let record = election.candidate(&verdict.candidate)?.clone();
-            let recorded = record.status.state.filter(|_| !self.decided);
+            let recorded = record.status.state.filter(|_| self.origin == Origin::Copy);
             // The forecast reads from the recorded state which candidates are dead.
             let status = RecordedStatus { state: recorded.or(Some(verdict.state)), ..record.status };
             Some(CandidateRecord { status, ..record })
@@ -311,7 +350,7 @@ impl Display {
             view.emulation_version = record.emulation_version.as_deref().map(visible);
             view.priority = record.priority;
             // The leading controller's record includes the results of pings. A standby's copy has sent none.
-            if let Some(state) = record.status.state.filter(|_| !self.decided) {
+            if let Some(state) = record.status.state.filter(|_| self.origin == Origin::Copy) {
                 (view.state, view.reason) = (state.as_str(), visible(&record.status.message));
             }
         }

@@ -1,7 +1,9 @@
 //! The admin server: `/livez`, `/readyz` and `/metrics`.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +20,38 @@ pub fn router(health: Health, registry: Arc<Registry>) -> Router {
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .with_state(health)
-        .merge(Router::new().route("/metrics", get(metrics)).with_state(registry))
+        .merge(Router::new().route("/metrics", get(metrics)).with_state(Arc::new(Exposition::new(registry))))
+}
+
+/// The most answers of `/metrics` that are in memory at a time, sent or being sent. Each may have megabytes.
+const MOST_EXPOSITIONS: usize = 4;
+
+/// The metrics, and the last answers that clients are still reading.
+struct Exposition {
+    registry: Arc<Registry>,
+    sent: Mutex<VecDeque<Bytes>>,
+}
+
+impl Exposition {
+    const fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, sent: Mutex::new(VecDeque::new()) }
+    }
+
+    /// The metrics as text. While clients read too many former answers, this is the last one of these: slow clients must
+    /// cost no memory.
+    fn text(&self) -> Result<Bytes, std::fmt::Error> {
+        // Nothing below panics while it holds the lock.
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.retain(|text| !text.is_unique());
+        if let Some(last) = sent.back().filter(|_| sent.len() >= MOST_EXPOSITIONS) {
+            return Ok(last.clone());
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        text.shrink_to_fit();
+        sent.push_back(text.into());
+        Ok(sent.back().cloned().unwrap_or_default())
+    }
 }
 
 #[derive(Deserialize)]
@@ -47,10 +80,9 @@ async fn readyz(State(health): State<Health>, Query(Verbosity { verbose }): Quer
     (code, format!("not ready: {}\n", failing.join(", "))).into_response()
 }
 
-async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
-    let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+async fn metrics(State(exposition): State<Arc<Exposition>>) -> Response {
+    match exposition.text() {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
             .into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
@@ -58,6 +90,8 @@ async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -105,6 +139,19 @@ mod tests {
         assert_eq!(get(&health, "/livez").await, (500, "the event loop is stuck\n".to_owned()));
         health.beat();
         assert_eq!(get(&health, "/livez").await, (200, "ok\n".to_owned()));
+    }
+
+    #[test]
+    fn answers_that_nobody_reads_take_the_memory_of_a_few() {
+        let exposition = Exposition::new(Arc::default());
+        let mut unread: Vec<_> = (0..9).map(|_| exposition.text().unwrap()).collect();
+        let distinct = |texts: &[Bytes]| texts.iter().map(|text| text.as_ptr()).collect::<BTreeSet<_>>().len();
+        assert_eq!(distinct(&unread), MOST_EXPOSITIONS);
+        // The first one has been read, so the next one is new.
+        unread.remove(0);
+        unread.push(exposition.text().unwrap());
+        assert_eq!(distinct(&unread), MOST_EXPOSITIONS);
+        assert_ne!(unread[8].as_ptr(), unread[7].as_ptr());
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ mod socket;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ const HEADER_LIMIT: Duration = Duration::from_secs(10);
 /// How long a client may leave an answer unread.
 const UNREAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// The most bytes that a connection buffers. Requests and answers are far smaller.
+/// The most bytes that a connection buffers. Requests are far smaller, and longer answers are sent in parts.
 const BUFFER_LIMIT: usize = 16 * 1024;
 
 /// How long connections may take to end after the server was stopped.
@@ -103,19 +103,25 @@ impl std::fmt::Display for ListenAddress {
 
 /// Serves until `stop` is cancelled. Connections then have one second to end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    serve_on(listener.tap_io(set_options), router, stop).await;
+    serve_on(listener.tap_io(set_options), |address| Some(address.ip()), router, stop).await;
 }
 
-/// Like [`serve`], on a listener of any kind.
-pub async fn serve_on(mut listener: impl Listener, router: Router, stop: CancellationToken) {
+/// Like [`serve`], on a listener of any kind. `ip` tells the IP address of a client, if it has one.
+pub async fn serve_on<L: Listener>(
+    mut listener: L,
+    ip: impl Fn(L::Addr) -> Option<IpAddr>,
+    router: Router,
+    stop: CancellationToken,
+) {
     let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
     let places = Places::new(MOST_CONNECTIONS);
     let connections = TaskTracker::new();
     let accepting = async {
         loop {
-            let (stream, _) = listener.accept().await;
+            let (stream, address) = listener.accept().await;
             let Ok(place) = places.take().await else { return };
-            connections.spawn(serve_connection(stream, place, router.clone(), stop.clone()));
+            let peer = Peer::new(ip(address));
+            connections.spawn(serve_connection(stream, peer, place, router.clone(), stop.clone()));
         }
     };
     tokio::select! {
@@ -147,11 +153,11 @@ fn set_options(stream: &mut TcpStream) {
 
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Peer,
     place: Arc<ConnectionPlace>,
     router: Router,
     stop: CancellationToken,
 ) {
-    let peer = Peer::default();
     let stream = PeerConnection::new(stream, peer.clone(), UNREAD_LIMIT);
     let service = TowerToHyperService::new(router.layer(Extension(peer)));
     let service = service_fn(|request| {
@@ -211,7 +217,7 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1_024);
         let began = tokio::time::Instant::now();
         let place = Places::new(1).take().await.unwrap();
-        tokio::spawn(serve_connection(server, place, Router::new(), CancellationToken::new()));
+        tokio::spawn(serve_connection(server, Peer::default(), place, Router::new(), CancellationToken::new()));
         client.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
         client.read_to_end(&mut Vec::new()).await.unwrap();
         assert_eq!(began.elapsed().as_secs(), HEADER_LIMIT.as_secs());

@@ -49,7 +49,7 @@ impl Runtime {
 
     /// Starts to serve these routes on a listener of any kind, and keeps `guard` until the server has ended.
     pub fn serve_on(&self, listener: impl Listener, guard: impl Send + 'static, routes: Router) {
-        let serving = http::serve_on(listener, routes, self.over.clone());
+        let serving = http::serve_on(listener, |_| None, routes, self.over.clone());
         self.servers.spawn(async move {
             serving.await;
             drop(guard);

@@ -61,17 +61,21 @@ impl Scopes {
         *listed != before
     }
 
-    /// The server refuses to list or watch a kind that elections need.
-    pub(super) fn note_refused(&mut self, scope: &Scope, kind: Resource) {
-        let Some(listed) = self.0.get_mut(scope) else { return };
+    /// The server refuses to list or watch a kind that elections need. Returns whether nothing in the scope is known any
+    /// more.
+    pub(super) fn note_refused(&mut self, scope: &Scope, kind: Resource) -> bool {
+        let Some(listed) = self.0.get_mut(scope) else { return false };
         if let Some(list) = listed.list(kind) {
             list.is_refused = true;
         }
         if listed.leases.is_refused && listed.candidates.is_refused {
+            let is_new = listed.refused_since.is_none();
             listed.refused_since.get_or_insert_with(Instant::now);
             // Both must be listed again before the next decision.
             (listed.leases.is_complete, listed.candidates.is_complete) = (false, false);
+            return is_new;
         }
+        false
     }
 
     /// Whether all kinds that elections in this namespace need were listed completely.

@@ -1,5 +1,6 @@
 //! What the dispatcher shows of its elections: the metrics and the page.
 
+use hustings_core::election::Election;
 use tokio::time::Instant;
 
 use super::Dispatcher;
@@ -31,7 +32,9 @@ impl Dispatcher {
     pub(super) fn publish(&mut self) {
         let Some(mut page) = self.parts.reporting.page.take() else { return };
         page.publish(self.parts.clock.both(), &self.elections, &self.parts.stores, |key, election| {
-            if !self.scopes.is_listed(key.namespace()) {
+            if self.scopes.is_refused(key.namespace()) {
+                Shown::AsRefused
+            } else if !self.scopes.is_listed(key.namespace()) {
                 Shown::NotYet
             } else if self.leads && self.parts.elects(election) {
                 Shown::AsDecided
@@ -44,9 +47,10 @@ impl Dispatcher {
 
     /// Publishes this controller to the page.
     pub(super) fn publish_controller(&mut self) {
-        if let Some(page) = &mut self.parts.reporting.page {
-            let (leader, checks) = (self.parts.leading.holder(), self.parts.health.readiness().checks);
-            page.publish_controller(self.parts.clock.now(), &self.elections, leader, self.leads, checks);
-        }
+        let Some(mut page) = self.parts.reporting.page.take() else { return };
+        let (leader, checks) = (self.parts.leading.holder(), self.parts.health.readiness().checks);
+        let decides = |election: &Election| self.leads && self.parts.elects(election);
+        page.publish_controller(self.parts.clock.both(), &self.elections, leader, self.leads, decides, checks);
+        self.parts.reporting.page = Some(page);
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct ProblemFacts<'a> {
     pub(super) gap_since: Option<WireTime>,
     /// What keeps the label of the Lease from the Pod of its holder.
     pub(super) label_problem: Option<&'a str>,
+    /// Whether the server refuses to show the Lease and its candidates.
+    pub(super) is_refused: bool,
 }
 
 impl ProblemFacts<'_> {
@@ -76,6 +78,10 @@ impl ProblemFacts<'_> {
             LeaseVerdict::Reserved { .. } => (Severity::Warning, words::vacancy(self.lease)),
             LeaseVerdict::Assisted { unprovable: Some(doubt), .. } => {
                 (Severity::Warning, format!("Nothing would prove the death of the assisted holder: {doubt}."))
+            }
+            LeaseVerdict::Unread if self.is_refused => {
+                let text = "The controller may no longer list the Leases and LeaseCandidates of this namespace.";
+                return Some(Problem::new(Severity::Warning, text));
             }
             LeaseVerdict::Foreign { .. } => {
                 return Some(Problem::new(Severity::Info, words::vacancy(self.lease)));
@@ -121,8 +127,8 @@ impl ProblemFacts<'_> {
         let of_candidates = self
             .election
             .candidates()
-            .filter_map(|record| Some(warning(&format!("{}: {}", record.name, record.acts.malformed()?))));
-        of_lease.chain(of_candidates.take(MOST_NAMED))
+            .filter_map(|record| Some(visible(&format!("{}: {}", record.name, record.acts.malformed()?))));
+        of_lease.chain(named(of_candidates, |rest| format!("{rest} more candidates have malformed acts.")))
     }
 
     fn ineffective_writes(&self) -> impl Iterator<Item = Problem> {
@@ -138,17 +144,19 @@ impl ProblemFacts<'_> {
         // A damped candidate is not a problem: it lost the Lease recently, and the timeline shows that.
         let states = [CandidateState::Invalid, CandidateState::Unresponsive];
         states.into_iter().flat_map(|state| {
-            let mut of_state = self.shown.iter().filter(move |shown| shown.state == state.as_str());
-            let named: Vec<_> = of_state.by_ref().take(MOST_NAMED).collect();
-            let rest = of_state.count();
-            let named = named
-                .into_iter()
-                .map(move |shown| Problem::new(Severity::Warning, format!("{}: {}", shown.name, shown.reason)));
-            let rest = (rest > 0)
-                .then(|| Problem::new(Severity::Warning, format!("{rest} more candidates are {}.", state.as_str())));
-            named.chain(rest)
+            let of_state = self.shown.iter().filter(move |shown| shown.state == state.as_str());
+            let of_state = of_state.map(|shown| format!("{}: {}", shown.name, shown.reason));
+            named(of_state, move |rest| format!("{rest} more candidates are {}.", state.as_str()))
         })
     }
+}
+
+/// Warnings with the first of these texts, and one with the number of the others.
+fn named(mut texts: impl Iterator<Item = String>, more: impl FnOnce(usize) -> String) -> impl Iterator<Item = Problem> {
+    let mut named: Vec<_> = texts.by_ref().take(MOST_NAMED).collect();
+    let rest = texts.count();
+    named.extend((rest > 0).then(|| more(rest)));
+    named.into_iter().map(|text| Problem::new(Severity::Warning, text))
 }
 
 fn warning(what: &impl ToString) -> Problem {
@@ -187,6 +195,7 @@ mod tests {
                 changed_at: None,
                 gap_since: None,
                 label_problem: None,
+                is_refused: false,
             };
             let severities: Vec<_> = facts.problems().iter().map(|problem| problem.severity).collect();
             assert_eq!(severities, [expected], "{lease:?}");
@@ -224,6 +233,7 @@ mod tests {
                 changed_at: None,
                 gap_since: None,
                 label_problem: None,
+                is_refused: false,
             };
             assert_eq!(facts.problems().first().map(|problem| problem.severity), expected, "after {seconds} s");
         }

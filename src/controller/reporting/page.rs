@@ -3,10 +3,11 @@
 //! This rule must hold: publishing takes the loop only a few milliseconds at a time, however many Leases there are.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use hustings_core::election::{Decision, Election, Report};
-use hustings_core::model::{Moment, Now};
+use hustings_core::model::Now;
 use tokio::time::Instant;
 
 use super::ElectionsByKey;
@@ -30,6 +31,8 @@ const MOST_AT_ONCE: usize = 32;
 pub(in crate::controller) enum Shown {
     /// Not yet: before the lists are complete, the view would lack candidates.
     NotYet,
+    /// As unknown: the server refuses what would show it.
+    AsRefused,
     /// With a decision on a copy, which nobody carries out: this controller does not decide about it.
     AsStandby,
     /// With the last decision.
@@ -43,24 +46,30 @@ pub(in crate::controller) struct PagePublisher {
     identity: String,
     displays: HashMap<LeaseKey, Display>,
     pub(in crate::controller) changed: BTreeSet<LeaseKey>,
+    /// The Lease that was published last. The next ones follow in their order, so that each has its turn.
+    last: Option<LeaseKey>,
     due: Option<Instant>,
 }
 
 impl PagePublisher {
     pub(in crate::controller) fn new(identity: String, page: Page) -> Self {
-        Self { page, identity, displays: HashMap::new(), changed: BTreeSet::new(), due: None }
+        Self { page, identity, displays: HashMap::new(), changed: BTreeSet::new(), last: None, due: None }
     }
 
     pub(super) fn observed(&mut self, key: &LeaseKey, now: Now, election: &Election, report: &Report) {
-        self.displays.entry(key.clone()).or_insert_with(Display::new).observed(now, report, election);
-        self.note(key);
+        let display = self.displays.entry(key.clone()).or_insert_with(Display::new);
+        display.observed(now, report, election);
+        if display.is_stale() {
+            self.note(key);
+        }
     }
 
     pub(super) fn decided(&mut self, key: &LeaseKey, now: Now, decision: &Decision) {
-        if let Some(display) = self.displays.get_mut(key) {
-            display.decided(now, decision);
+        let Some(display) = self.displays.get_mut(key) else { return };
+        display.decided(now, decision);
+        if display.is_stale() {
+            self.note(key);
         }
-        self.note(key);
     }
 
     /// Shows what keeps the label of a Lease from the Pod of its holder, if anything does.
@@ -100,10 +109,11 @@ impl PagePublisher {
         shown: impl Fn(&LeaseKey, &Election) -> Shown,
     ) {
         for _ in 0..MOST_AT_ONCE {
-            let Some(key) = self.changed.pop_first() else { break };
+            let Some(key) = self.next() else { break };
             let (Some(election), Some(display)) = (elections.get(&key), self.displays.get_mut(&key)) else { continue };
             match shown(&key, election) {
                 Shown::NotYet => continue,
+                Shown::AsRefused => display.refused(),
                 Shown::AsStandby => display.judge_copy(now, election),
                 Shown::AsDecided => {}
             }
@@ -114,18 +124,26 @@ impl PagePublisher {
         self.due = (!self.changed.is_empty()).then(|| Instant::now() + PAUSE);
     }
 
+    /// Takes the next Lease that may have changed.
+    fn next(&mut self) -> Option<LeaseKey> {
+        let after = self.last.as_ref().and_then(|last| self.changed.range((Excluded(last), Unbounded)).next());
+        self.last = after.or_else(|| self.changed.first()).cloned();
+        self.changed.take(self.last.as_ref()?)
+    }
+
     /// Publishes the controller, and records the Leases whose views change with time. `leader` is the leading controller
-    /// as far as this one knows.
+    /// as far as this one knows, and `decides` says about which elections this controller decides.
     pub(in crate::controller) fn publish_controller(
         &mut self,
-        now: Moment,
+        now: Now,
         elections: &ElectionsByKey,
         leader: Option<String>,
         leads: bool,
+        decides: impl Fn(&Election) -> bool,
         checks: Vec<CheckResult>,
     ) {
-        let changes = |key: &LeaseKey, election| {
-            self.displays.get(key).is_some_and(|display| display.changes_with_time(now, election))
+        let changes = |key: &LeaseKey, election: &Election| {
+            self.displays.get(key).is_some_and(|display| display.may_differ(now, election, decides(election)))
         };
         let changing: Vec<_> =
             elections.iter().filter(|(key, election)| changes(key, election)).map(|(key, _)| key.clone()).collect();

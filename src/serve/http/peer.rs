@@ -4,6 +4,7 @@
 //! killed it. A connection that the server cut off proves nothing: the client may be frozen or unreachable.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Peer {
     closed: CancellationToken,
     disconnected: CancellationToken,
+    ip: Option<IpAddr>,
 }
 
 /// A connection that reports its end to its [`Peer`], and cuts off a client that reads nothing.
@@ -29,6 +31,18 @@ pub(super) struct PeerConnection<S> {
 }
 
 impl Peer {
+    pub(crate) fn new(ip: Option<IpAddr>) -> Self {
+        Self { ip, ..Self::default() }
+    }
+
+    /// Whether the connection comes from this host, as everything does that `kubectl port-forward` forwards. Proxies of a
+    /// service mesh use other addresses of `127.0.0.0/8`, so these do not count.
+    pub(crate) fn is_local(&self) -> bool {
+        self.ip.is_some_and(|ip| {
+            matches!(ip.to_canonical(), IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST))
+        })
+    }
+
     /// Completes when the client has closed its end, or its kernel has. A client that only shuts down its writing half
     /// counts as closed.
     ///

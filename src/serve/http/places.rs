@@ -6,10 +6,12 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::BUFFER_LIMIT;
 
 /// The places of one listener.
 pub(super) struct Places {
@@ -34,9 +36,12 @@ pub(super) struct ConnectionPlace {
 /// Marks a connection that has sent a request, until the answer has been sent.
 pub(super) struct Serving(Arc<ConnectionPlace>);
 
-/// The body of an answer. The connection waits again once hyper drops it.
+/// The body of an answer, in parts that fit a buffer of hyper: hyper takes the next part only after the client has read
+/// most of the one before. The connection waits again once hyper drops the body.
 pub(super) struct ServedBody<B> {
     body: B,
+    /// What is left of the last frame of `body`.
+    rest: Bytes,
     _serving: Serving,
 }
 
@@ -108,9 +113,9 @@ impl Drop for ConnectionPlace {
 }
 
 impl Serving {
-    /// Keeps this mark until hyper has sent the whole body, or has dropped it.
+    /// Keeps this mark until hyper has taken the whole body, or has dropped it.
     pub(super) const fn until_sent<B>(self, body: B) -> ServedBody<B> {
-        ServedBody { body, _serving: self }
+        ServedBody { body, rest: Bytes::new(), _serving: self }
     }
 }
 
@@ -120,21 +125,31 @@ impl Drop for Serving {
     }
 }
 
-impl<B: Body + Unpin> Body for ServedBody<B> {
-    type Data = B::Data;
+impl<B: Body<Data = Bytes> + Unpin> Body for ServedBody<B> {
+    type Data = Bytes;
     type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(context)).map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => self.rest = data,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let part = self.rest.len().min(BUFFER_LIMIT);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(part)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
+    /// Hyper asks only before the first part.
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
@@ -142,6 +157,7 @@ impl<B: Body + Unpin> Body for ServedBody<B> {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body as Answer;
     use futures::FutureExt as _;
 
     use super::*;
@@ -176,5 +192,21 @@ mod tests {
         assert!(place.closed().now_or_never().is_some());
         drop(place);
         next.await.unwrap();
+    }
+    #[tokio::test]
+    async fn a_long_answer_is_sent_in_parts_and_keeps_the_connection_until_the_last_one() {
+        let places = Places::new(1);
+        let place = places.take().await.unwrap();
+        let text: Vec<u8> = (0..BUFFER_LIMIT * 5 / 2).map(|byte| byte.to_le_bytes()[0]).collect();
+        let mut body = place.serve().until_sent(Answer::from(text.clone()));
+        assert_eq!(body.size_hint().exact(), Some(text.len() as u64));
+        let mut sent = Vec::new();
+        while !body.is_end_stream() {
+            let part = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+            let part = part.unwrap().unwrap().into_data().unwrap();
+            assert!((1..=BUFFER_LIMIT).contains(&part.len()));
+            sent.extend_from_slice(&part);
+        }
+        assert_eq!(sent, text);
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::feed::{Batch, Feed, Position};
-use crate::serve::http::refusal;
+use crate::serve::http::{Peer, refusal};
 
 /// The most streams at a time. The server accepts more connections, so probes always find one.
 const MOST_STREAMS: usize = 32;
@@ -55,7 +55,8 @@ const HEADERS: [(HeaderName, &str); 8] = [
 /// The values of the header `Host` for which the server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
-    /// Every host, as behind a Service or an Ingress.
+    /// Every host, as behind a Service or an Ingress; for clients of this host, which may be a port forward, only names
+    /// of this machine.
     Any,
     /// Only names of this machine. Otherwise a site in the operator's browser could resolve its own name to a loopback
     /// address and read the page.
@@ -98,7 +99,8 @@ pub(super) fn router(feed: Arc<Feed>, hosts: Hosts, stop: CancellationToken) -> 
 /// Checks the host, and adds the headers.
 async fn protect(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
-    let mut response = if hosts == Hosts::Any || host.is_none_or(is_loopback) {
+    let is_local = request.extensions().get::<Peer>().is_some_and(Peer::is_local);
+    let mut response = if (hosts == Hosts::Any && !is_local) || host.is_none_or(is_loopback) {
         next.run(request).await
     } else {
         refusal(

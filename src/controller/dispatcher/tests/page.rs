@@ -172,3 +172,73 @@ async fn the_page_of_a_standby_shows_each_change_that_a_watch_reports() {
         assert!(page.shown().0[0].contains(expected), "{expected}: {:?}", page.shown().0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_lease_has_its_turn_however_often_others_change() {
+    let mut dispatcher = dispatcher(false);
+    let page = with_page(&mut dispatcher);
+    let change_all = |dispatcher: &mut Dispatcher| {
+        for number in 0..40 {
+            dispatcher.handle(WatchEvent::Candidate(key(&format!("a{number}")), candidate(&format!("l{number}"))));
+        }
+    };
+    change_all(&mut dispatcher);
+    list_all(&mut dispatcher);
+    for published in [32, 40] {
+        dispatcher.publish();
+        assert_eq!(page.shown().0.len(), published);
+        change_all(&mut dispatcher);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_alone_publishes_nothing() {
+    for leads in [true, false] {
+        let mut dispatcher = dispatcher(leads);
+        with_page(&mut dispatcher);
+        let lease = LeaseKey::new("n", "l");
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        list_all(&mut dispatcher);
+        for version in 6..12 {
+            let renew_time = Some(WireTime::from_micros(version * 1_000_000));
+            let resource_version = version.unsigned_abs();
+            let renewed = LeaseRecord { resource_version, renew_time, ..LeaseRecord::clone(&held_lease()) };
+            dispatcher.handle(WatchEvent::Lease(lease.clone(), Arc::new(renewed)));
+            dispatcher.decide(lease.clone());
+            let changed = &dispatcher.parts.reporting.page.as_ref().unwrap().changed;
+            // The first renewal is evidence that the holder lives.
+            assert_eq!(changed.is_empty(), version > 6 + i64::from(leads), "{version}, leads: {leads}");
+            dispatcher.publish();
+        }
+    }
+}
+
+/// As after an administrator has withdrawn the permissions of the controller.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_may_no_longer_be_listed_is_unknown_until_it_is_listed_again() {
+    for leads in [true, false] {
+        let mut dispatcher = dispatcher(leads);
+        let page = with_page(&mut dispatcher);
+        let lease = LeaseKey::new("n", "l");
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        dispatcher.handle(WatchEvent::Lease(lease.clone(), held_lease()));
+        for is_refused in [false, true, false] {
+            if is_refused {
+                for kind in [Resource::Leases, Resource::Candidates] {
+                    dispatcher.handle(WatchEvent::Refused(Scope::Cluster, kind));
+                }
+            } else {
+                list_all(&mut dispatcher);
+            }
+            dispatcher.decide(lease.clone());
+            dispatcher.publish();
+            let shown = &page.shown().0[0];
+            let state = if is_refused { r#""state":"unread""# } else { r#""state":"held""# };
+            assert!(shown.contains(state), "{shown}");
+            assert_eq!(shown.contains("may no longer list"), is_refused, "{shown}");
+            assert_eq!(shown.contains(r#""holder":null"#), is_refused, "{shown}");
+            let measured = dispatcher.parts.reporting.measurements.state(&lease);
+            assert_eq!(measured == LeaseStateLabel::Held, leads && !is_refused, "{measured:?}");
+        }
+    }
+}

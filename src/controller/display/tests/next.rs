@@ -30,7 +30,7 @@ fn next_of(holder: &str, recorded: &Value, decided: bool) -> Option<(String, boo
             verdict.state = CandidateState::Unresponsive;
         }
     }
-    display.judge(now, &decision, decided);
+    display.judge(now, &decision, if decided { Origin::Decision } else { Origin::Copy });
     let view = display.view(&LeaseKey::new("n", "l"), now, &election, &Stores::default()).unwrap();
     view.next.map(|next| (next.name, next.live))
 }

@@ -117,6 +117,14 @@ async fn on_a_loopback_address_the_page_is_served_only_for_names_of_this_machine
         assert_eq!(response.status() == StatusCode::OK, served, "{host:?}");
         assert!(response.headers().contains_key(header::CONTENT_SECURITY_POLICY), "{host:?}");
         assert_eq!(ask(&page(Hosts::Any), "/ui/", &[("host", host)]).await.status(), StatusCode::OK, "{host:?}");
+        // The kubelet connects a port forward from within the Pod, and the sidecar of a mesh from an address of its own.
+        for (ip, is_forward) in
+            [("127.0.0.1", true), ("::ffff:127.0.0.1", true), ("::1", true), ("127.0.0.6", false), ("10.0.0.1", false)]
+        {
+            let from = page(Hosts::Any).layer(axum::Extension(Peer::new(Some(ip.parse().unwrap()))));
+            let status = ask(&from, "/ui/", &[("host", host)]).await.status();
+            assert_eq!(status == StatusCode::OK, served || !is_forward, "{host:?} {ip}");
+        }
     }
     let without_a_host = ask(&page(Hosts::Loopback), "/ui/", &[]).await;
     assert_eq!(without_a_host.status(), StatusCode::OK, "a browser always sends one");
