@@ -117,6 +117,12 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
 
+// Unwrap returns the value of the panic if it is an error, such as a runtime.Error.
+func (p *panicked) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}
+
 // stop stops the elector gracefully. Only the first cause counts.
 func (e *Elector) stop(cause string) {
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,14 +104,14 @@ func TestAPanicOfTheWorkDoesNotWaitForAServerThatIsSilent(t *testing.T) {
 	options, _ := testOptions(t, "a", Timing{LeaseDuration: time.Hour, RenewDeadline: 50 * time.Minute})
 	elector := create(t, server, options)
 	defer func() {
-		if _, ok := recover().(*panicked); !ok {
-			t.Error("the panic does not continue")
+		if err, _ := recover().(error); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Error("the panic does not continue with its value:", err)
 		}
 		server.SetFault(nil)
 	}()
 	_ = elector.Run(t.Context(), func(context.Context, *Term) {
 		server.SetFault(testkit.Silence)
-		panic("broken")
+		panic(io.ErrUnexpectedEOF)
 	})
 }
 
