@@ -229,14 +229,15 @@ async fn publish_one(recorder: Recorder, slots: &Slots, queued: QueuedEvent, met
     let QueuedEvent { due, namespace, event, regarding, _place } = queued;
     tokio::time::sleep_until(due).await;
     let _slot = slots.take(&namespace).await;
-    match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
-        Ok(Ok(())) => drop(metrics.requests.get_or_create(&RequestKind::Event.label()).inc()),
+    let error = match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
+        Ok(Ok(())) => None,
         Ok(Err(error)) => {
             tracing::debug!(%error, "cannot publish an event");
-            metrics.failed(RequestKind::Event, label(&failure_of(error)));
+            Some(label(&failure_of(error)))
         }
-        Err(_) => metrics.failed(RequestKind::Event, FailureReason::Timeout),
-    }
+        Err(_) => Some(FailureReason::Timeout),
+    };
+    metrics.requested(RequestKind::Event, error);
 }
 
 /// The start of a text: at most `limit` bytes.

@@ -194,12 +194,9 @@ impl Executor {
 
     /// Counts and logs the outcome of a request.
     pub(super) fn record(&self, key: &LeaseKey, kind: metrics::RequestKind, object: &str, failure: Option<&Failure>) {
-        let Some(failure) = failure else {
-            self.metrics.requests.get_or_create(&kind.label()).inc();
-            return;
-        };
-        let class = label(failure);
-        self.metrics.failed(kind, class);
+        let class = failure.map(label);
+        self.metrics.requested(kind, class);
+        let Some((failure, class)) = failure.zip(class) else { return };
         if class == metrics::FailureReason::Forbidden {
             self.forbidden.notify_one();
         }

@@ -66,7 +66,7 @@ impl Measurements {
             self.metrics.leases.get_or_create(&state.label()).set(count(leases));
         }
         let oldest = self.leases.values().filter_map(Measured::unheld_since).min();
-        self.metrics.oldest_unheld.set(oldest.map_or(0.0, |since| now.since(since).as_secs_f64()));
+        self.metrics.oldest_unheld_lease.set(oldest.map_or(0.0, |since| now.since(since).as_secs_f64()));
         let samples =
             elections.iter().filter_map(|(key, election)| self.leases.get_mut(key)?.sample(key, election, now));
         self.metrics.each_lease.replace(samples);
@@ -130,7 +130,10 @@ impl Measured {
                 if self.gap.is_none()
                     && let Some((_, silence)) = election.evidence()
                 {
-                    metrics.silence.get_or_create(&ValueLabel::cause(cause.as_str())).observe(silence.as_secs_f64());
+                    metrics
+                        .evidence_silence
+                        .get_or_create(&ValueLabel::cause(cause.as_str()))
+                        .observe(silence.as_secs_f64());
                 }
                 self.gap.get_or_insert((*since, cause.clone()));
             }

@@ -180,7 +180,7 @@ impl ElectorReporter {
                 let is_current = kind == NativeElectorKind::of(&current.0);
                 self.metrics.native_elector.get_or_create(&kind.label()).set(i64::from(is_current));
             }
-            self.metrics.native_elector_since.set(self.since.as_micros() / 1_000_000);
+            self.metrics.native_elector_since_timestamp.set(self.since.as_micros() / 1_000_000);
         }
         let mut message = format!("{}, since {}", sentence(&current.0, elects), MicroTime(self.since));
         let is_unknown = current.0 == NativeElector::Unknown;

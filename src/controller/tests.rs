@@ -268,7 +268,11 @@ async fn requests_of_elections_take_as_long_as_those_of_the_own_lease_at_most() 
     running.wait_for_holder(OWN, "hustings-0").await;
     sleep(Duration::from_secs(3)).await;
     let labels = FailureLabels::new(metrics::RequestKind::ReadLease, metrics::FailureReason::Timeout);
-    assert_eq!(running.metrics.failures.get_or_create(&labels).get(), 1, "half of the renew deadline has passed");
+    assert_eq!(
+        running.metrics.request_failures.get_or_create(&labels).get(),
+        1,
+        "half of the renew deadline has passed"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -160,7 +160,7 @@ async fn a_controller_that_begins_to_elect_native_candidates_decides_at_once() {
     // The server has no Lease, so each read fails.
     let reads = || {
         let labels = FailureLabels::new(metrics::RequestKind::ReadLease, metrics::FailureReason::NotFound);
-        metrics.failures.get_or_create(&labels).get()
+        metrics.request_failures.get_or_create(&labels).get()
     };
     let (_sender, events) = mpsc::channel(1);
     tokio::spawn(dispatcher.run(events, CancellationToken::new()));

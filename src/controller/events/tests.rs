@@ -59,7 +59,7 @@ fn on_hold() -> Event {
 }
 
 fn failed(metrics: &ControllerMetrics, failure: FailureReason) -> u64 {
-    metrics.failures.get_or_create(&FailureLabels::new(RequestKind::Event, failure)).get()
+    metrics.request_failures.get_or_create(&FailureLabels::new(RequestKind::Event, failure)).get()
 }
 
 fn malformed(annotation: &'static str, candidate: Option<(CandidateKey, Arc<str>)>) -> Event {

@@ -280,7 +280,8 @@ async fn a_failed_request_is_counted_by_its_kind_and_error() {
     let metrics = executor.metrics.clone();
     executor.carry_out(key, actions, uid).await;
     let labels = FailureLabels::new(metrics::RequestKind::Ping, metrics::FailureReason::Forbidden);
-    assert_eq!(metrics.failures.get_or_create(&labels).get(), 3);
+    assert_eq!(metrics.request_failures.get_or_create(&labels).get(), 3);
+    assert_eq!(metrics.requests.get_or_create(&metrics::RequestKind::Ping.label()).get(), 3);
     assert_eq!(metrics.pings.get_or_create(&Kind::Hustings.label()).get(), 0, "no ping was sent");
 }
 

@@ -163,10 +163,13 @@ async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_m
     assert!(!elects.has_changed().unwrap());
     sleep(stand_in::NOTICE).await;
     assert!(elects.has_changed().unwrap() && *elects.borrow_and_update());
-    let since = metrics.native_elector_since.get() - 1_700_000_000;
+    let since = metrics.native_elector_since_timestamp.get() - 1_700_000_000;
     assert!((15..=25).contains(&since), "{since} s after the start");
     let reported = report(&health);
-    let shown = jiff::Timestamp::from_second(metrics.native_elector_since.get()).unwrap().strftime("%FT%T").to_string();
+    let shown = jiff::Timestamp::from_second(metrics.native_elector_since_timestamp.get())
+        .unwrap()
+        .strftime("%FT%T")
+        .to_string();
     let expected = format!("this controller elects native candidates, since {shown}");
     assert!(reported.starts_with(&expected), "{reported}, not {expected}");
     let renewed = server.lock().unwrap().lease.clone();
@@ -174,7 +177,7 @@ async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_m
     assert_ne!(renewed["spec"]["renewTime"], spec["renewTime"]);
     assert_eq!(server.lock().unwrap().ungated, 0);
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(metrics.native_elector_since.get() - 1_700_000_000, since, "nothing has changed");
+    assert_eq!(metrics.native_elector_since_timestamp.get() - 1_700_000_000, since, "nothing has changed");
     assert_eq!(report(&health), reported);
 }
 

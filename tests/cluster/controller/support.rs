@@ -191,7 +191,7 @@ impl Controller {
         eventually(message, async || log_line(self.process.log(), message).ok_or("no such line in the log")).await
     }
 
-    /// How many requests of each kind have succeeded.
+    /// How many requests of each kind there were.
     pub(crate) async fn requests(&self) -> Vec<String> {
         let text = self.get("/metrics").await.unwrap().body;
         text.lines().filter(|line| line.starts_with("hustings_requests_total{")).map(str::to_owned).collect()

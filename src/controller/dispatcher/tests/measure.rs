@@ -48,7 +48,7 @@ async fn a_gap_counts_from_the_first_decision_that_finds_it() {
     for seconds in 0..3 {
         dispatcher.decide(LeaseKey::new("n", "l"));
         dispatcher.measure();
-        let oldest = Duration::from_secs_f64(dispatcher.parts.reporting.measurements.metrics.oldest_unheld.get());
+        let oldest = Duration::from_secs_f64(dispatcher.parts.reporting.measurements.metrics.oldest_unheld_lease.get());
         assert_eq!(oldest.as_secs(), seconds);
         tokio::time::sleep(TICK).await;
     }
@@ -68,7 +68,7 @@ async fn the_oldest_gap_is_that_of_the_lease_that_has_been_free_the_longest() {
         tokio::time::sleep(10 * TICK).await;
     }
     dispatcher.measure();
-    let oldest = Duration::from_secs_f64(dispatcher.parts.reporting.measurements.metrics.oldest_unheld.get());
+    let oldest = Duration::from_secs_f64(dispatcher.parts.reporting.measurements.metrics.oldest_unheld_lease.get());
     assert_eq!(oldest.as_secs(), 20);
 }
 
