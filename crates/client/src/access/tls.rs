@@ -217,12 +217,13 @@ impl Material {
     }
 
     fn config(&self, insecure: bool) -> Result<ClientConfig, AccessError> {
-        let with = |verifier: Arc<dyn ServerCertVerifier>| {
-            ClientConfig::builder().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        let with = |verifier: Verifier| {
+            let config = ClientConfig::builder().dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+            config.with_no_client_auth()
         };
         let mut config = match &self.authority {
-            _ if insecure => with(Arc::new(NoVerifier)),
-            Some(certificates) => with(Arc::new(Verifier::new(certificates)?)),
+            _ if insecure => with(Verifier { by_signature: None, listed: Vec::new() }),
+            Some(certificates) => with(Verifier::new(certificates)?),
             // kube chooses the roots of the system.
             None => Config::new(http::Uri::default())
                 .rustls_client_config()
@@ -267,7 +268,8 @@ fn certified_key(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> R
 /// Verifies certificates as Go does: besides those that a CA signed, it accepts a listed certificate itself.
 #[derive(Debug)]
 struct Verifier {
-    by_signature: Arc<WebPkiServerVerifier>,
+    /// `None` accepts every certificate, as `insecure-skip-tls-verify` asks.
+    by_signature: Option<Arc<WebPkiServerVerifier>>,
     listed: Vec<Vec<u8>>,
 }
 
@@ -279,7 +281,7 @@ impl Verifier {
         }
         let by_signature =
             WebPkiServerVerifier::builder(Arc::new(roots)).build().map_err(|_| AccessError::Authority)?;
-        Ok(Self { by_signature, listed: certificates.to_vec() })
+        Ok(Self { by_signature: Some(by_signature), listed: certificates.to_vec() })
     }
 }
 
@@ -292,7 +294,8 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified = self.by_signature.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let Some(by_signature) = &self.by_signature else { return Ok(ServerCertVerified::assertion()) };
+        let verified = by_signature.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         if verified.is_ok() || !self.listed.iter().any(|listed| **listed == **end_entity) {
             return verified;
         }
@@ -314,7 +317,8 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.by_signature.verify_tls12_signature(message, certificate, signature)
+        let Some(by_signature) = &self.by_signature else { return Ok(HandshakeSignatureValid::assertion()) };
+        by_signature.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -323,52 +327,13 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.by_signature.verify_tls13_signature(message, certificate, signature)
+        let Some(by_signature) = &self.by_signature else { return Ok(HandshakeSignatureValid::assertion()) };
+        by_signature.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_signature.supported_verify_schemes()
-    }
-}
-
-/// Accepts every certificate, as `insecure-skip-tls-verify` asks.
-#[derive(Debug)]
-struct NoVerifier;
-
-impl ServerCertVerifier for NoVerifier {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        match CryptoProvider::get_default() {
-            Some(provider) => provider.signature_verification_algorithms.supported_schemes(),
-            None => Vec::new(),
-        }
+        // Those of `by_signature`, which has the same provider.
+        let provider = CryptoProvider::get_default().map(|provider| provider.signature_verification_algorithms);
+        provider.map(|algorithms| algorithms.supported_schemes()).unwrap_or_default()
     }
 }
