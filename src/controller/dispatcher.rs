@@ -24,9 +24,10 @@ use hustings_client::clock::Clock;
 use hustings_core::election::{self, Action, Election, NODE_LEASES, Observation, Report, Source};
 use hustings_core::model::{CandidateKind, Moment, Now, Request};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::JoinError;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::JoinMap;
 
 pub(super) use self::homes::Homes;
 use self::pods::Pods;
@@ -87,9 +88,8 @@ pub(super) struct Dispatcher {
     labels: Option<LeaderLabels>,
     scopes: Scopes,
     queue: Queue<LeaseKey>,
-    in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
+    in_flight: JoinMap<LeaseKey, Vec<Observation>>,
     statuses: Statuses,
-    tasks: HashMap<Id, LeaseKey>,
     leads: bool,
 }
 
@@ -117,8 +117,7 @@ impl Dispatcher {
             labels,
             scopes,
             queue: Queue::new(),
-            in_flight: JoinSet::new(),
-            tasks: HashMap::new(),
+            in_flight: JoinMap::new(),
             leads: false,
         }
     }
@@ -147,7 +146,7 @@ impl Dispatcher {
                 }
                 leads = leading.changed(self.leads) => self.set_leading(leads),
                 Some(Ok(())) = OptionFuture::from(native.as_mut().map(watch::Receiver::changed)) => self.schedule_all(),
-                Some(finished) = self.in_flight.join_next_with_id() => self.finish_decision(finished),
+                Some((key, result)) = self.in_flight.join_next() => self.finish_decision(&key, result),
                 Some((key, outcome)) = self.statuses.outcome() => self.finish_status(&key, outcome),
                 change = labels::change(self.labels.as_mut()) => self.report_label(&change),
                 key = self.queue.take() => self.decide(key),
@@ -305,11 +304,7 @@ impl Dispatcher {
             let lease = self.elections.get(&key).and_then(|election| election.lease());
             let uid = lease.map(|observed| observed.record().uid.clone()).unwrap_or_default();
             let executor = self.parts.executor.clone();
-            let task_key = key.clone();
-            let task = self
-                .in_flight
-                .spawn(async move { (task_key.clone(), executor.carry_out(task_key, actions, uid).await) });
-            self.tasks.insert(task.id(), key);
+            self.in_flight.spawn(key.clone(), executor.carry_out(key, actions, uid));
         }
     }
 
@@ -322,31 +317,29 @@ impl Dispatcher {
     }
 
     /// Observes the outcomes of a decision that was carried out.
-    fn finish_decision(&mut self, finished: Result<(Id, (LeaseKey, Vec<Observation>)), JoinError>) {
+    fn finish_decision(&mut self, key: &LeaseKey, result: Result<Vec<Observation>, JoinError>) {
         let requeue = self.parts.config.requeue;
-        let (key, observations, pause) = match finished {
-            Ok((id, (key, observations))) => {
-                self.tasks.remove(&id);
+        let (observations, pause) = match result {
+            Ok(observations) => {
                 // Without a decision, there was only a read, and nothing is to be done at once.
                 let decides = self.leads && self.scopes.is_listed(key.namespace());
-                (key, observations, if decides { Duration::ZERO } else { requeue })
+                (observations, if decides { Duration::ZERO } else { requeue })
             }
             // The same decision may panic again.
             Err(error) => {
-                let Some(key) = self.tasks.remove(&error.id()) else { return };
                 tracing::error!(lease = %key, %error, "a decision could not be carried out");
-                (key, Vec::new(), requeue)
+                (Vec::new(), requeue)
             }
         };
-        self.queue.finish(&key);
+        self.queue.finish(key);
         for observation in observations {
-            self.observe(&key, observation);
+            self.observe(key, observation);
         }
         let now = self.parts.clock.both();
-        if self.elections.get(&key).is_some_and(|election| election.is_over(now)) {
-            self.forget(&key);
+        if self.elections.get(key).is_some_and(|election| election.is_over(now)) {
+            self.forget(key);
         }
-        self.schedule(&key, pause);
+        self.schedule(key, pause);
     }
 
     fn schedule_all(&mut self) {

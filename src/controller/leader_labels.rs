@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::model::{Pod, PodLabel, PodRecord};
-use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
+use tokio_util::task::JoinMap;
 
 pub(super) use self::requests::LabelRequests;
 use self::requests::{HasWritten, JobFailure};
@@ -61,10 +61,8 @@ pub(super) struct LeaderLabels {
     labels: HashMap<LabelKey, LabelState>,
     /// Where each label belongs.
     homes: Homes<LabelKey>,
-    jobs: JoinSet<Result<HasWritten, JobFailure>>,
-    labels_of_jobs: HashMap<Id, LabelKey>,
-    /// The labels that have a job.
-    running: HashMap<LabelKey, Trigger>,
+    /// The job of each label that has one. It returns whether it restored what another program had changed.
+    jobs: JoinMap<LabelKey, Result<bool, JobFailure>>,
 }
 
 /// What keeps the label of a Lease from its place, or that nothing does any more.
@@ -115,9 +113,7 @@ impl LeaderLabels {
             desired: BTreeMap::new(),
             labels: HashMap::new(),
             homes: Homes::new(),
-            jobs: JoinSet::new(),
-            labels_of_jobs: HashMap::new(),
-            running: HashMap::new(),
+            jobs: JoinMap::new(),
         }
     }
 
@@ -191,30 +187,25 @@ impl LeaderLabels {
             self.labels.iter().filter(|(_, state)| is_leaving(state)).map(|(key, _)| key.place()).collect();
         for (key, state) in self.labels.iter_mut().filter(|(_, state)| state.is_due(now)) {
             let must_wait = state.is_wanted && leaving.contains(&key.place());
-            let Some(trigger) = state.due.filter(|_| !must_wait && !self.running.contains_key(key)) else { continue };
+            let Some(trigger) = state.due.filter(|_| !must_wait && !self.jobs.contains_key(key)) else { continue };
             state.due = None;
-            self.running.insert(key.clone(), trigger);
             let (requests, slots, job) = (self.requests.clone(), self.slots.clone(), key.clone());
             let (lease, holder) = (state.lease.clone(), state.holder.clone());
-            let task = self.jobs.spawn(async move {
+            self.jobs.spawn(key.clone(), async move {
                 let _slot = slots.take(&job.namespace).await;
-                requests.keep(&lease, &job, holder.as_ref()).await
+                let HasWritten(has_written) = requests.keep(&lease, &job, holder.as_ref()).await?;
+                Ok(has_written && trigger == Trigger::Disturbance)
             });
-            self.labels_of_jobs.insert(task.id(), key.clone());
         }
     }
 
     /// Waits until a job ends. Never returns while there is no job. This function is cancel safe.
     pub(super) async fn finished(&mut self) -> Option<ProblemChange> {
-        let Some(finished) = self.jobs.join_next_with_id().await else { return std::future::pending().await };
-        let (id, result) = match finished {
-            Ok((id, result)) => (id, result),
-            Err(error) => {
-                tracing::error!(%error, "a label could not be kept");
-                (error.id(), Err(JobFailure::Failed("the job panicked".to_owned())))
-            }
-        };
-        let key = self.labels_of_jobs.remove(&id)?;
+        let Some((key, finished)) = self.jobs.join_next().await else { return std::future::pending().await };
+        let result = finished.unwrap_or_else(|error| {
+            tracing::error!(%error, "a label could not be kept");
+            Err(JobFailure::Failed("the job panicked".to_owned()))
+        });
         let changed = self.finish(&key, result);
         self.start_due();
         changed
@@ -228,12 +219,11 @@ impl LeaderLabels {
         let _ = tokio::time::timeout(self.requests.timeout, ended).await;
     }
 
-    fn finish(&mut self, key: &LabelKey, result: Result<HasWritten, JobFailure>) -> Option<ProblemChange> {
-        let trigger = self.running.remove(key);
+    fn finish(&mut self, key: &LabelKey, result: Result<bool, JobFailure>) -> Option<ProblemChange> {
         let state = self.labels.get_mut(key)?;
         let problem = match result {
-            Ok(HasWritten(has_written)) => {
-                if has_written && trigger == Some(Trigger::Disturbance) {
+            Ok(has_restored) => {
+                if has_restored {
                     state.pause();
                 }
                 None

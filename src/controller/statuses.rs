@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hustings_core::election::Observation;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::JoinError;
+use tokio_util::task::JoinMap;
 
 use super::execute::Executor;
 use super::key::{LeaseKey, ObjectKey};
@@ -22,10 +23,9 @@ const CONCURRENT_STATUSES: usize = 32;
 pub(super) struct Statuses {
     executor: Executor,
     slots: Slots,
-    /// The candidates for which a task runs, each with the newest status that was not sent yet.
-    unsent: HashMap<ObjectKey, Option<StatusWrite>>,
-    tasks: JoinSet<TaskResult>,
-    candidates: HashMap<Id, ObjectKey>,
+    /// The newest status of each candidate that was not sent yet. A task of the candidate runs meanwhile.
+    unsent: HashMap<ObjectKey, StatusWrite>,
+    tasks: JoinMap<ObjectKey, TaskResult>,
 }
 
 /// The result of a candidate's task.
@@ -38,15 +38,15 @@ enum TaskResult {
 
 impl Statuses {
     pub(super) fn new(executor: Executor) -> Self {
-        let slots = Slots::new(CONCURRENT_STATUSES);
-        Self { executor, slots, unsent: HashMap::new(), tasks: JoinSet::new(), candidates: HashMap::new() }
+        Self { executor, slots: Slots::new(CONCURRENT_STATUSES), unsent: HashMap::new(), tasks: JoinMap::new() }
     }
 
     /// Writes a status once there is a slot. It replaces a status of the same candidate that was not sent yet.
     pub(super) fn submit(&mut self, write: StatusWrite) {
         let candidate =
             ObjectKey { namespace: Arc::clone(write.key.namespace()), name: Arc::clone(&write.candidate.name) };
-        if self.unsent.insert(candidate.clone(), Some(write)).is_none() {
+        self.unsent.insert(candidate.clone(), write);
+        if !self.tasks.contains_key(&candidate) {
             self.wait_for_slot(candidate);
         }
     }
@@ -54,27 +54,23 @@ impl Statuses {
     /// Waits for the next outcome. Returns `None` if no status is in flight or waits. This function is cancel safe.
     pub(super) async fn outcome(&mut self) -> Option<(LeaseKey, Observation)> {
         loop {
-            let finished = self.tasks.join_next_with_id().await?;
-            if let Some(outcome) = self.advance(finished) {
+            let (candidate, result) = self.tasks.join_next().await?;
+            if let Some(outcome) = self.advance(candidate, result) {
                 return Some(outcome);
             }
         }
     }
 
-    fn advance(&mut self, finished: Result<(Id, TaskResult), JoinError>) -> Option<(LeaseKey, Observation)> {
-        let (id, result) = match finished {
-            Ok((id, result)) => (id, Some(result)),
-            Err(error) => {
-                tracing::error!(%error, "a status could not be written");
-                (error.id(), None)
-            }
-        };
-        let candidate = self.candidates.remove(&id)?;
+    fn advance(
+        &mut self,
+        candidate: ObjectKey,
+        result: Result<TaskResult, JoinError>,
+    ) -> Option<(LeaseKey, Observation)> {
         match result {
-            Some(TaskResult::Admitted(slot)) => {
-                let write = self.unsent.get_mut(&candidate)?.take()?;
+            Ok(TaskResult::Admitted(slot)) => {
+                let write = self.unsent.remove(&candidate)?;
                 let executor = self.executor.clone();
-                self.run(candidate, async move {
+                self.tasks.spawn(candidate, async move {
                     let key = write.key.clone();
                     let outcome = executor.write_status(write).await;
                     drop(slot);
@@ -82,11 +78,12 @@ impl Statuses {
                 });
                 None
             }
-            Some(TaskResult::Written(key, outcome)) => {
+            Ok(TaskResult::Written(key, outcome)) => {
                 self.start_next(candidate);
                 Some((key, *outcome))
             }
-            None => {
+            Err(error) => {
+                tracing::error!(%error, "a status could not be written");
                 self.start_next(candidate);
                 None
             }
@@ -95,21 +92,14 @@ impl Statuses {
 
     /// Writes the newest status that was submitted in the meantime, if any.
     fn start_next(&mut self, candidate: ObjectKey) {
-        if self.unsent.get(&candidate).is_some_and(Option::is_some) {
+        if self.unsent.contains_key(&candidate) {
             self.wait_for_slot(candidate);
-        } else {
-            self.unsent.remove(&candidate);
         }
     }
 
     fn wait_for_slot(&mut self, candidate: ObjectKey) {
         let (slots, namespace) = (self.slots.clone(), Arc::clone(&candidate.namespace));
-        self.run(candidate, async move { TaskResult::Admitted(slots.take(&namespace).await) });
-    }
-
-    fn run(&mut self, candidate: ObjectKey, task: impl Future<Output = TaskResult> + Send + 'static) {
-        let handle = self.tasks.spawn(task);
-        self.candidates.insert(handle.id(), candidate);
+        self.tasks.spawn(candidate, async move { TaskResult::Admitted(slots.take(&namespace).await) });
     }
 }
 
@@ -177,15 +167,14 @@ mod tests {
         assert!(statuses.outcome().await.is_some());
         assert!(statuses.outcome().await.is_none());
         assert_eq!(*written.lock().unwrap(), ["1", "4"]);
-        assert!(statuses.unsent.is_empty() && statuses.candidates.is_empty());
+        assert!(statuses.unsent.is_empty() && statuses.tasks.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_panics_does_not_hold_up_the_next_status() {
         let (written, mut statuses) = statuses();
         let candidate = ObjectKey { namespace: "n".into(), name: "a".into() };
-        statuses.unsent.insert(candidate.clone(), None);
-        statuses.run(candidate, async { panic!("planned") });
+        statuses.tasks.spawn(candidate, async { panic!("planned") });
         statuses.submit(write("a", "next"));
         assert!(statuses.outcome().await.is_some());
         assert_eq!(*written.lock().unwrap(), ["next"]);

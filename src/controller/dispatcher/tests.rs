@@ -82,8 +82,8 @@ fn candidate(lease: &str) -> WatchedCandidate {
 async fn decide_next(dispatcher: &mut Dispatcher) {
     let key = dispatcher.queue.take().await;
     dispatcher.decide(key);
-    if let Some(finished) = dispatcher.in_flight.join_next_with_id().await {
-        dispatcher.finish_decision(finished);
+    if let Some((key, result)) = dispatcher.in_flight.join_next().await {
+        dispatcher.finish_decision(&key, result);
     }
 }
 
@@ -203,10 +203,9 @@ async fn a_promotion_causes_a_decision_at_once_and_a_panicked_decision_one_after
     decide_next(&mut dispatcher).await;
     dispatcher.set_leading(true);
     let lease = tokio::time::timeout(TICK, dispatcher.queue.take()).await.expect("a decision at once");
-    let task = dispatcher.in_flight.spawn(async { panic!("planned") });
-    dispatcher.tasks.insert(task.id(), lease.clone());
-    let finished = dispatcher.in_flight.join_next_with_id().await.unwrap();
-    dispatcher.finish_decision(finished);
+    dispatcher.in_flight.spawn(lease.clone(), async { panic!("planned") });
+    let (key, result) = dispatcher.in_flight.join_next().await.unwrap();
+    dispatcher.finish_decision(&key, result);
     let pause = dispatcher.parts.config.requeue;
     assert!(tokio::time::timeout(pause / 2, dispatcher.queue.take()).await.is_err(), "it may panic again");
     assert_eq!(tokio::time::timeout(pause, dispatcher.queue.take()).await.ok(), Some(lease));
@@ -296,7 +295,7 @@ async fn a_leader_decides_again_after_each_outcome_and_a_standby_does_not() {
         dispatcher.handle(WatchEvent::LeaseRemoved(lease.clone()));
         decide_next(&mut dispatcher).await;
         assert!(dispatcher.elections.contains_key(&lease), "the former holder may go on");
-        assert!(dispatcher.tasks.is_empty(), "every task has ended");
+        assert!(dispatcher.in_flight.is_empty(), "every task has ended");
         assert_eq!(due(&mut dispatcher).await.is_some(), leads);
     }
 }
@@ -312,8 +311,8 @@ async fn the_controller_decides_about_each_lease_at_least_every_five_seconds() {
         let lease = dispatcher.queue.take().await;
         assert!(began.elapsed() <= Duration::from_secs(5), "{:?}", began.elapsed());
         dispatcher.decide(lease);
-        if let Some(finished) = dispatcher.in_flight.join_next_with_id().await {
-            dispatcher.finish_decision(finished);
+        if let Some((key, result)) = dispatcher.in_flight.join_next().await {
+            dispatcher.finish_decision(&key, result);
         }
     }
 }

@@ -90,7 +90,7 @@ pub(in crate::controller) fn labels(
 /// Waits for all jobs, and returns what they report.
 pub(in crate::controller) async fn settle(labels: &mut LeaderLabels) -> Vec<ProblemChange> {
     let mut reports = Vec::new();
-    while !labels.running.is_empty() {
+    while !labels.jobs.is_empty() {
         reports.extend(labels.finished().await);
     }
     reports
@@ -136,7 +136,7 @@ async fn only_a_listed_lease_labels_pods_of_another_namespace() {
         let problem = labels.set_desired(&lease(name), wanted(namespace)).and_then(|change| change.problem);
         assert!(problem.is_some_and(|problem| problem.contains("assist.leases")), "{name}");
     }
-    assert!(labels.running.is_empty() && on_pods(&server).is_empty());
+    assert!(labels.jobs.is_empty() && on_pods(&server).is_empty());
     assert_eq!(labels.set_desired(&lease("listed"), wanted("m")), Some(change("listed", None)));
     settle(&mut labels).await;
     assert_eq!(on_pods(&server), pairs(&[("a", "leader")]));
@@ -153,7 +153,7 @@ async fn failures_and_other_writers_are_met_with_growing_pauses_and_a_move_at_on
     for _ in 0..130 {
         tokio::time::advance(Duration::from_secs(1)).await;
         labels.start_due();
-        attempts += labels.running.len();
+        attempts += labels.jobs.len();
         assert!(settle(&mut labels).await.is_empty(), "it is reported once");
     }
     // After 1, 2, 4, 8, 16, 32 and 60 s.
@@ -202,7 +202,7 @@ async fn a_pod_that_is_labelled_as_it_should_be_causes_no_job() {
         ("n", "a", role("standby"), true),
     ] {
         labels.observe(&namespace.into(), &record(name), &own);
-        assert_eq!(!labels.running.is_empty(), is_disturbed, "{namespace}/{name} {own:?}");
+        assert_eq!(!labels.jobs.is_empty(), is_disturbed, "{namespace}/{name} {own:?}");
         settle(&mut labels).await;
     }
 }
