@@ -9,6 +9,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::base::cluster::{api_error, scoped};
+use crate::base::pages::Pages;
 use crate::controller::{Config, OWN_LEASE};
 
 /// The label of the chart's objects. Their label `app.kubernetes.io/name` is the value `nameOverride`, or the alias of a
@@ -17,12 +18,6 @@ const LABEL: &str = "app.kubernetes.io/part-of=hustings";
 
 /// The chart's name before its version, which may have hyphens too.
 const CHART: &str = "hustings-";
-
-/// How many Deployments one request reads.
-const PAGE: u32 = 500;
-
-/// The most pages to read.
-const MAX_PAGES: usize = 100;
 
 /// Reads the configuration of a controller from the arguments and the environment variables of its container. The error
 /// is the reason why this binary cannot read it.
@@ -46,7 +41,7 @@ pub(crate) struct Installation {
 }
 
 /// Finds the Deployments of the controller in one namespace, or in all. Where none has the label, as after a tool has
-/// overwritten it, reads every Deployment, page by page.
+/// overwritten it, reads every Deployment, page by page, until one has been found.
 ///
 /// # Errors
 /// Fails if Deployments cannot be listed.
@@ -56,23 +51,14 @@ pub(crate) async fn find(
     read_config: ReadConfig,
 ) -> Result<Vec<Installation>, String> {
     let deployments: Api<Deployment> = scoped(client.clone(), namespace);
-    let list = async |parameters: ListParams| {
-        let list = deployments.list(&parameters).await;
-        list.map_err(|error| format!("cannot list Deployments: {:#}", api_error(error)))
-    };
-    let labelled = list(ListParams::default().labels(LABEL)).await?;
-    let mut found: Vec<_> = labelled.items.into_iter().filter_map(|found| read(found, read_config)).collect();
-    let mut next = ListParams::default().limit(PAGE);
-    for _ in 0..MAX_PAGES {
-        if !found.is_empty() {
-            break;
-        }
-        let page = list(next.clone()).await?;
-        found.extend(page.items.into_iter().filter(is_named_hustings).filter_map(|found| read(found, read_config)));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => next = next.continue_token(&token),
-            None => break,
-        }
+    let failed = |error| format!("cannot list Deployments: {:#}", api_error(error));
+    let labelled = Pages::new(deployments.clone(), ListParams::default().labels(LABEL)).all().await.map_err(failed)?;
+    let mut found: Vec<_> = labelled.into_iter().filter_map(|found| read(found, read_config)).collect();
+    let mut pages = Pages::new(deployments, ListParams::default());
+    while found.is_empty()
+        && let Some(page) = pages.next().await.map_err(failed)?
+    {
+        found.extend(page.into_iter().filter(is_named_hustings).filter_map(|found| read(found, read_config)));
     }
     Ok(found)
 }
