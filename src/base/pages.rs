@@ -73,32 +73,21 @@ impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
-    use http::{Request, Response};
     use hustings_client::api::ReadLease;
-    use kube::Client;
-    use kube::client::Body;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::base::cluster::testing::cluster;
 
     /// Reads all pages from a server that gives these answers. Returns the names, and the queries of the requests.
     async fn listed(answers: Vec<(u16, Value)>) -> (Result<Vec<String>, Error>, Vec<String>) {
-        let queries = Arc::new(Mutex::new(Vec::new()));
-        let (seen, mut answers) = (Arc::clone(&queries), answers.into_iter());
-        let server = tower::service_fn(move |request: Request<Body>| {
-            seen.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
-            let (code, body) = answers.next().unwrap();
-            let body = Body::from(body.to_string().into_bytes());
-            std::future::ready(Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()))
-        });
-        // kube's client clones the service. The buffer keeps a single one.
-        let client = Client::new(tower::buffer::Buffer::new(server, 1), "n");
-        let pages = Pages::<ReadLease>::new(Api::namespaced(client, "n"), ListParams::default());
+        let answers = Mutex::new(answers.into_iter());
+        let (cluster, requests) = cluster(move |_| answers.lock().unwrap().next());
+        let pages = Pages::<ReadLease>::new(Api::namespaced(cluster.leases, "n"), ListParams::default());
         let names = pages.all().await.map(|all| all.into_iter().filter_map(|lease| lease.metadata.name).collect());
-        let queries = queries.lock().unwrap().clone();
+        let queries = requests.lock().unwrap().iter().map(|sent| sent.path.clone()).collect();
         (names, queries)
     }
 

@@ -1,53 +1,28 @@
 //! Tests of events in virtual time, against a server that records them.
 
-use std::convert::Infallible;
 use std::sync::Mutex;
 
-use http::{Request as HttpRequest, Response};
 use hustings_core::election::{Ineligible, TransferRefusal};
 use hustings_core::model::{Cause, Hold, Malformed, Transfer};
-use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::*;
-use crate::base::cluster::testing::cluster;
+use crate::base::cluster::testing::{cluster, failure, silent_cluster};
 use crate::serve::metrics::FailureLabels;
 
-/// The events that the server received, and the code with which it answers; `None` if it does not answer.
-#[derive(Clone, Default)]
-struct Server(Arc<Mutex<(Vec<Value>, Option<u16>)>>);
-
-impl Server {
-    fn start(&self, answer: Option<u16>) -> (EventPublisher, ControllerMetrics) {
-        self.0.lock().unwrap().1 = answer;
-        let server = self.clone();
-        let service = tower::service_fn(move |request: HttpRequest<Body>| {
-            let server = server.clone();
-            async move {
-                let body = request.into_body().collect_bytes().await.unwrap();
-                let event: Value = serde_json::from_slice(&body).unwrap();
-                let answer = {
-                    let mut received = server.0.lock().unwrap();
-                    received.0.push(event.clone());
-                    received.1
-                };
-                let Some(code) = answer else { return std::future::pending().await };
-                let status = json!({ "kind": "Status", "status": "Failure", "code": code, "message": "m" });
-                let answer = if code < 300 { event } else { status };
-                let body = Body::from(answer.to_string().into_bytes());
-                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
-            }
-        });
-        let metrics = ControllerMetrics::new().0;
-        let (publisher, publishing) = EventPublisher::new(Client::new(service, "n"), "hustings-1", metrics.clone());
-        tokio::spawn(publishing);
-        (publisher, metrics)
-    }
-
-    fn received(&self) -> Vec<Value> {
-        self.0.lock().unwrap().0.clone()
-    }
+/// A publisher whose server answers with this code, or not at all. The last one returns the events that it has received.
+fn publisher(answer: Option<u16>) -> (EventPublisher, ControllerMetrics, impl Fn() -> Vec<Value>) {
+    let received = Arc::<Mutex<Vec<Value>>>::default();
+    let recorded = Arc::clone(&received);
+    let cluster = silent_cluster(move |sent| {
+        recorded.lock().unwrap().push(sent.body.clone());
+        answer.map(|code| if code < 300 { (code, sent.body.clone()) } else { failure(code) })
+    });
+    let metrics = ControllerMetrics::new().0;
+    let (publisher, publishing) = EventPublisher::new(cluster.leases, "hustings-1", metrics.clone());
+    tokio::spawn(publishing);
+    (publisher, metrics, move || received.lock().unwrap().clone())
 }
 
 fn key() -> LeaseKey {
@@ -68,13 +43,12 @@ fn malformed(annotation: &'static str, candidate: Option<(CandidateKey, Arc<str>
 
 #[tokio::test(start_paused = true)]
 async fn each_malformed_annotation_has_its_own_event() {
-    let server = Server::default();
-    let (publisher, _) = server.start(Some(201));
+    let (publisher, _, events) = publisher(Some(201));
     for annotation in ["hustings.io/pin", "hustings.io/hold-until", "hustings.io/pin"] {
         publisher.publish(&key(), "u", &malformed(annotation, None));
         sleep(2 * DELAY).await;
     }
-    let received = server.received();
+    let received = events();
     let part = |event: &Value| json!([event["regarding"]["fieldPath"], event["series"]["count"]]);
     let (pin, hold_until) =
         ("metadata.annotations['hustings.io/pin']", "metadata.annotations['hustings.io/hold-until']");
@@ -85,7 +59,7 @@ async fn each_malformed_annotation_has_its_own_event() {
     publisher.publish(&key(), "u", &malformed("hustings.io/exclude", candidate));
     publisher.publish(&key(), "", &on_hold());
     sleep(2 * DELAY).await;
-    let received = server.received().split_off(3);
+    let received = events().split_off(3);
     let regarding = |event: &Value| json!([event["regarding"]["kind"], event["regarding"]["uid"]]);
     let expected = [json!(["LeaseCandidate", "of a"]), json!(["Lease", null])];
     assert_eq!(received.iter().map(regarding).collect::<Vec<_>>(), expected);
@@ -93,8 +67,7 @@ async fn each_malformed_annotation_has_its_own_event() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_with_another_cause_is_not_merged_into_the_series_of_an_earlier_one() {
-    let server = Server::default();
-    let (publisher, _) = server.start(Some(201));
+    let (publisher, _, events) = publisher(Some(201));
     let refused = |why| Event::TransferRefused { to: Transfer::To("b".to_owned()), why };
     let (pinned, paused) = (
         refused(TransferRefusal::Ineligible(Ineligible::HolderPinned)),
@@ -107,7 +80,7 @@ async fn an_event_with_another_cause_is_not_merged_into_the_series_of_an_earlier
     let part = |event: &Value| json!([event["note"], event["series"]["count"]]);
     let (pinned, paused) = (pinned.to_string(), paused.to_string());
     let expected = [json!([pinned, null]), json!([paused, null]), json!([pinned, 2])];
-    assert_eq!(server.received().iter().map(part).collect::<Vec<_>>(), expected);
+    assert_eq!(events().iter().map(part).collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,8 +98,7 @@ async fn few_series_exist_at_a_time_and_each_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_is_published_a_second_late_and_names_the_lease_and_the_candidate() {
-    let server = Server::default();
-    let (publisher, metrics) = server.start(Some(201));
+    let (publisher, metrics, events) = publisher(Some(201));
     publisher.publish(&key(), "u", &Event::BecameLeader { holder: CandidateKey::hustings("a") });
     let ignored =
         Event::HolderIgnoresPreferred { holder: CandidateKey::hustings("b"), preferred: CandidateKey::native("c") };
@@ -135,9 +107,9 @@ async fn an_event_is_published_a_second_late_and_names_the_lease_and_the_candida
     let handed_over = Event::HandedOver { holder, candidate, cause: Cause::WorkEnded };
     publisher.publish(&key(), "u", &handed_over);
     sleep(DELAY / 2).await;
-    assert_eq!(server.received(), [] as [Value; 0], "a change of holders comes first");
+    assert_eq!(events(), [] as [Value; 0], "a change of holders comes first");
     sleep(DELAY).await;
-    let received = server.received();
+    let received = events();
     let parts = |event: &Value| {
         assert_eq!((&event["regarding"]["kind"], &event["regarding"]["uid"]), (&json!("Lease"), &json!("u")));
         assert_eq!(event["reportingInstance"], "hustings-1");
@@ -155,8 +127,7 @@ async fn an_event_is_published_a_second_late_and_names_the_lease_and_the_candida
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_gets_few_events_at_a_time_and_few_wait() {
-    let server = Server::default();
-    let (publisher, metrics) = server.start(None);
+    let (publisher, metrics, events) = publisher(None);
     for _ in 0..100 {
         for _ in 0..100 {
             publisher.publish(&key(), "u", &on_hold());
@@ -164,31 +135,29 @@ async fn a_server_that_never_answers_gets_few_events_at_a_time_and_few_wait() {
         tokio::task::yield_now().await;
     }
     sleep(DELAY + TIMEOUT / 2).await;
-    let at_once = server.received().len();
+    let at_once = events().len();
     assert!((1..=CONCURRENT_EVENTS).contains(&at_once), "{at_once} at a time");
     sleep(TIMEOUT * 1000).await;
-    let all = server.received().len();
+    let all = events().len();
     assert!((CONCURRENT_EVENTS..=QUEUE_LIMIT).contains(&all), "{all} of 10,000 events");
     assert_eq!(failed(&metrics, FailureReason::Timeout), all as u64);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_events_of_one_namespace_leave_room_for_those_of_another() {
-    let server = Server::default();
-    let (publisher, _) = server.start(Some(201));
+    let (publisher, _, events) = publisher(Some(201));
     for _ in 0..2 * QUEUE_LIMIT {
         publisher.publish(&key(), "u", &on_hold());
     }
     publisher.publish(&LeaseKey::new("other", "l"), "u", &on_hold());
     sleep(DELAY * 2).await;
-    let received = server.received();
+    let received = events();
     assert!(received.iter().any(|event| event["regarding"]["namespace"] == "other"), "{} events", received.len());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_is_denied_is_counted() {
-    let server = Server::default();
-    let (publisher, metrics) = server.start(Some(403));
+    let (publisher, metrics, _) = publisher(Some(403));
     publisher.publish(&key(), "u", &on_hold());
     sleep(DELAY * 2).await;
     assert_eq!(failed(&metrics, FailureReason::Forbidden), 1);
@@ -196,11 +165,10 @@ async fn an_event_that_is_denied_is_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_lease_name_is_reported_on_its_candidate() {
-    let server = Server::default();
-    let (publisher, _) = server.start(Some(201));
+    let (publisher, _, events) = publisher(Some(201));
     publisher.rejected_lease_name(&LeaseKey::new("n", "No Lease"), &CandidateKey::hustings("a"), "u");
     sleep(DELAY * 2).await;
-    let received = server.received();
+    let received = events();
     let [event] = received.as_slice() else { panic!("{received:?}") };
     assert_eq!((&event["reason"], &event["type"]), (&json!("InvalidLeaseName"), &json!("Warning")));
     assert!(event["note"].as_str().unwrap().starts_with("leaseName \"No Lease\" is not a valid DNS subdomain"));
@@ -211,13 +179,12 @@ async fn an_invalid_lease_name_is_reported_on_its_candidate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_note_is_cut_to_the_length_that_the_api_server_accepts() {
-    let server = Server::default();
-    let (publisher, _) = server.start(Some(201));
+    let (publisher, _, events) = publisher(Some(201));
     publisher.rejected_lease_name(&LeaseKey::new("n", &"_".repeat(1000)), &CandidateKey::hustings("a"), "u");
     let (holder, preferred) = (CandidateKey::hustings(&"\u{e9}".repeat(1000)), CandidateKey::hustings("b"));
     publisher.publish(&key(), "u", &Event::HolderIgnoresPreferred { holder, preferred });
     sleep(DELAY * 2).await;
-    let received = server.received();
+    let received = events();
     let notes: Vec<_> = received.iter().map(|event| event["note"].as_str().unwrap()).collect();
     assert_eq!(notes.iter().map(|note| note.len() <= 1024).collect::<Vec<_>>(), [true, true], "{notes:?}");
     assert!(notes[0].starts_with("leaseName \"___") && notes[0].contains("___\"... is not a valid"), "{}", notes[0]);

@@ -16,6 +16,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::base::cluster::testing::{cluster, failure, silent_cluster};
 use crate::controller::assist::AssistList;
 use crate::controller::config::AssistedLease;
 use crate::controller::status::Transitions;
@@ -49,19 +50,9 @@ fn spawn(executor: &Executor, (key, actions, uid): Call) {
 /// returns true for its number, counted from 0.
 fn executor(answers: fn(usize) -> bool) -> (Executor, Arc<AtomicUsize>) {
     let received = Arc::new(AtomicUsize::new(0));
-    let service = tower::service_fn({
-        let received = Arc::clone(&received);
-        move |_: http::Request<Body>| {
-            let number = received.fetch_add(1, Ordering::SeqCst);
-            async move {
-                if !answers(number) {
-                    std::future::pending::<()>().await;
-                }
-                Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap())
-            }
-        }
-    });
-    (executor_over(&Client::new(service, "n")), received)
+    let counted = Arc::clone(&received);
+    let cluster = silent_cluster(move |_| answers(counted.fetch_add(1, Ordering::SeqCst)).then(|| failure(403)));
+    (executor_over(&cluster.leases), received)
 }
 
 fn executor_over(client: &Client) -> Executor {
@@ -134,7 +125,7 @@ async fn a_denied_request_asks_for_a_check_of_the_permissions() {
 
 /// The object of this path, as a server returns it.
 fn object(path: &str, uid: &str) -> Value {
-    let parts: Vec<&str> = path.split('/').collect();
+    let parts: Vec<&str> = path.split(['/', '?']).collect();
     let kind = if parts[6] == "leases" { "Lease" } else { "LeaseCandidate" };
     json!({
         "apiVersion": format!("{}/{}", parts[2], parts[3]), "kind": kind,
@@ -144,19 +135,15 @@ fn object(path: &str, uid: &str) -> Value {
 
 #[tokio::test]
 async fn an_object_that_is_missing_in_a_write_is_read_live() {
-    let service = tower::service_fn(|request: http::Request<Body>| {
-        let parts: Vec<&str> = request.uri().path().split('/').collect();
-        let (group, kind, name) = (parts[2], parts[6], parts[7]);
-        let (code, body) = if request.method() == Method::GET {
-            (200, object(request.uri().path(), "u"))
-        } else {
-            let details = json!({ "name": name, "group": group, "kind": kind });
-            (404, json!({ "kind": "Status", "reason": "NotFound", "details": details, "code": 404 }))
-        };
-        let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap();
-        async move { Ok::<_, Infallible>(response) }
+    let (cluster, _) = cluster(|sent| {
+        if sent.method == Method::GET {
+            return Some((200, object(&sent.path, "u")));
+        }
+        let parts: Vec<&str> = sent.path.split(['/', '?']).collect();
+        let details = json!({ "name": parts[7], "group": parts[2], "kind": parts[6] });
+        Some((404, json!({ "kind": "Status", "reason": "NotFound", "details": details, "code": 404 })))
     });
-    let executor = executor_over(&Client::new(service, "n"));
+    let executor = executor_over(&cluster.leases);
     let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
     let (key, mut actions, of_lease) = withdraw();
     let ping = Request::patch_candidate(&candidate, &uid, CandidatePatch::Ping(WireTime::default()));
@@ -335,20 +322,13 @@ async fn a_status_is_conditional_on_the_uid_and_keeps_the_times_of_its_condition
 #[tokio::test(start_paused = true)]
 async fn a_read_after_a_conflict_takes_a_slot_too() {
     let reads = Arc::new(AtomicUsize::new(0));
-    let service = tower::service_fn({
-        let reads = Arc::clone(&reads);
-        move |request: http::Request<Body>| {
-            let is_read = request.method() == Method::GET;
-            reads.fetch_add(usize::from(is_read), Ordering::SeqCst);
-            async move {
-                if is_read {
-                    std::future::pending::<()>().await;
-                }
-                Ok::<_, Infallible>(Response::builder().status(409).body(Body::empty()).unwrap())
-            }
-        }
+    let counted = Arc::clone(&reads);
+    let cluster = silent_cluster(move |sent| {
+        let is_read = sent.method == Method::GET;
+        counted.fetch_add(usize::from(is_read), Ordering::SeqCst);
+        (!is_read).then(|| failure(409))
     });
-    let executor = executor_over(&Client::new(service, "n"));
+    let executor = executor_over(&cluster.leases);
     for _ in 0..1000 {
         spawn(&executor, withdraw());
     }
@@ -359,24 +339,17 @@ async fn a_read_after_a_conflict_takes_a_slot_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listed_lease_that_keeps_no_annotation_is_written_at_doubling_intervals() {
-    let writes = Arc::new(AtomicUsize::new(0));
-    let service = tower::service_fn({
-        let writes = Arc::clone(&writes);
-        move |request: http::Request<Body>| {
-            writes.fetch_add(usize::from(*request.method() == Method::PATCH), Ordering::SeqCst);
-            let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": { "name": "l", "namespace": "n", "uid": "u", "resourceVersion": "7" },
-                "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15 } });
-            async move { Ok::<_, Infallible>(Response::new(Body::from(serde_json::to_vec(&lease).unwrap()))) }
-        }
-    });
+    let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "l", "namespace": "n", "uid": "u", "resourceVersion": "7" },
+        "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15 } });
+    let (cluster, requests) = cluster(move |_| Some((200, lease.clone())));
     let listed = AssistedLease { namespace: "n".to_owned(), name: "l".to_owned(), options: AssistOptions::default() };
-    let executor = executor_over(&Client::new(service, "n"));
+    let executor = executor_over(&cluster.leases);
     let mut list = AssistList::new(&[listed], None, Stores::default(), executor);
     let mut written_at = Vec::new();
     for second in (0..3_600).step_by(10) {
         list.round().await;
-        if writes.swap(0, Ordering::SeqCst) > 0 {
+        if requests.lock().unwrap().drain(..).any(|sent| sent.method == Method::PATCH) {
             written_at.push(second);
         }
         tokio::time::sleep(Duration::from_secs(10)).await;

@@ -1,13 +1,11 @@
 //! Tests of the permissions against a server that reviews them.
 
-use std::convert::Infallible;
 use std::sync::Mutex;
 
-use http::{Request, Response};
-use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::base::cluster::testing::silent_cluster;
 use crate::base::reviews::TIMEOUT;
 use crate::cli::testing::controller;
 use crate::serve::health::Health;
@@ -18,25 +16,15 @@ type Reviewed = Arc<Mutex<Vec<Value>>>;
 /// reviewed attributes.
 fn server(answer: fn(&Value) -> Value) -> (Client, Reviewed) {
     let reviewed = Reviewed::default();
-    let service = tower::service_fn({
-        let reviewed = Arc::clone(&reviewed);
-        move |request: Request<Body>| {
-            let reviewed = Arc::clone(&reviewed);
-            async move {
-                let body = request.into_body().collect_bytes().await.unwrap();
-                let mut review: Value = serde_json::from_slice(&body).unwrap();
-                let attributes = review["spec"]["resourceAttributes"].clone();
-                let status = answer(&attributes);
-                reviewed.lock().unwrap().push(attributes);
-                if status == json!("never") {
-                    std::future::pending::<()>().await;
-                }
-                review["status"] = status;
-                Ok::<_, Infallible>(Response::new(Body::from(review.to_string().into_bytes())))
-            }
-        }
+    let recorded = Arc::clone(&reviewed);
+    let cluster = silent_cluster(move |sent| {
+        let mut review = sent.body.clone();
+        let attributes = review["spec"]["resourceAttributes"].clone();
+        review["status"] = answer(&attributes);
+        recorded.lock().unwrap().push(attributes);
+        (review["status"] != json!("never")).then_some((200, review))
     });
-    (Client::new(service, "n"), reviewed)
+    (cluster.leases, reviewed)
 }
 
 fn requirements() -> Requirements {

@@ -16,24 +16,18 @@ use rand::SeedableRng as _;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::base::cluster::testing::{Sent, cluster};
 use crate::controller::status::Transitions;
 use crate::serve::metrics::Resource;
 
 /// An API server that answers the requests with these answers in order, and then repeats the last one.
 fn server(answers: &[(u16, Value)]) -> Client {
-    let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
-    let service = tower::service_fn(move |_: Request<Body>| {
+    let answers = Mutex::new(VecDeque::from(answers.to_vec()));
+    let (cluster, _) = cluster(move |_| {
         let mut answers = answers.lock().unwrap();
-        let (code, body) = answers.front().cloned().unwrap();
-        if answers.len() > 1 {
-            answers.pop_front();
-        }
-        async move {
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
-        }
+        if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() }
     });
-    Client::new(service, "n")
+    cluster.leases
 }
 
 fn list(names: &[&str]) -> (u16, Value) {
@@ -117,19 +111,12 @@ async fn each_list_is_compared_with_all_objects_even_after_one_that_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lists_and_rejects_watches_gets_few_requests() {
-    let lists = Arc::new(Mutex::new(0));
-    let counted = Arc::clone(&lists);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let (code, body) = if is_watch { status(429) } else { list(&[]) };
-        *counted.lock().unwrap() += u32::from(!is_watch);
-        let body = Body::from(body.to_string().into_bytes());
-        async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
-    });
-    let (mut events, ..) = start(Client::new(service, "n"));
+    let is_watch = |sent: &Sent| sent.path.contains("watch=true");
+    let (cluster, requests) = cluster(move |sent| Some(if is_watch(sent) { status(429) } else { list(&[]) }));
+    let (mut events, ..) = start(cluster.leases);
     let minutes = Duration::from_mins(10);
     let _ = tokio::time::timeout(minutes, async { while events.recv().await.is_some() {} }).await;
-    let lists = *lists.lock().unwrap();
+    let lists = requests.lock().unwrap().iter().filter(|sent| !is_watch(sent)).count();
     assert!((120..=250).contains(&lists), "{lists} lists in {minutes:?}");
 }
 

@@ -88,17 +88,15 @@ fn message(verdict: &CandidateVerdict, awaits_answer: bool) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::convert::Infallible;
     use std::time::Duration;
 
-    use http::{Request, Response};
     use hustings_client::api::{ReadLease, ReadNativeCandidate};
     use hustings_core::model::{Moment, WireTime};
-    use kube::client::Body;
     use serde_json::{Value, json};
 
     use super::super::snapshot::{LeaseRow, LeaseState, rows};
     use super::*;
+    use crate::base::cluster::testing::{cluster, failure};
 
     const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
 
@@ -250,19 +248,21 @@ mod tests {
     #[tokio::test]
     async fn an_api_that_is_not_served_differs_from_a_forbidden_list() {
         let listed = async |status: u16| {
-            let server = tower::service_fn(move |request: Request<Body>| async move {
+            let (cluster, _) = cluster(move |sent| {
                 let resources = json!({
                     "kind": "APIResourceList", "groupVersion": "coordination.k8s.io/v1beta1",
                     "resources": [{ "name": "leasecandidates", "singularName": "", "namespaced": true,
                         "kind": "LeaseCandidate", "verbs": [] }],
                 });
                 let list = json!({ "metadata": {}, "items": [{ "metadata": { "name": "a", "namespace": "n" } }] });
-                let is_list = request.uri().path().ends_with("/v1beta1/namespaces/n/leasecandidates");
-                let (status, body) = if is_list { (status, list) } else { (200, resources) };
-                let body = if status == 200 { body.to_string() } else { "refused".to_owned() };
-                Ok::<_, Infallible>(Response::builder().status(status).body(Body::from(body.into_bytes())).unwrap())
+                let is_list = sent.path.contains("/v1beta1/namespaces/n/leasecandidates");
+                Some(match status {
+                    _ if !is_list => (200, resources),
+                    200 => (200, list),
+                    _ => failure(status),
+                })
             });
-            let read = list(&Client::new(server, "n"), Some("n"), &ListParams::default()).await;
+            let read = list(&cluster.leases, Some("n"), &ListParams::default()).await;
             read.map(|candidates| candidates.map(|all| all.into_iter().map(|one| one.record.name).collect::<Vec<_>>()))
         };
         assert_eq!(listed(200).await.unwrap(), Some(vec!["a".to_owned()]));

@@ -31,23 +31,17 @@ async fn a_deleted_pod_shows_its_last_state_and_one_that_a_list_lacks_shows_noth
 
 #[tokio::test(start_paused = true)]
 async fn pods_are_listed_in_pages_by_the_selector_and_without_the_right_elections_continue() {
-    let queries = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Arc::clone(&queries);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        recorded.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
-        let body = Body::from(status(403).1.to_string().into_bytes());
-        async move { Ok::<_, Infallible>(Response::builder().status(403).body(body).unwrap()) }
-    });
+    let (cluster, requests) = cluster(|_| Some(status(403)));
     let (sender, mut events) = mpsc::channel(16);
     let (health, metrics) = (Health::new(), ControllerMetrics::new().0);
     let context = context(sender, &health, &metrics);
     let watch = Watch::<ReadPod>::new(Scope::Namespace("n".to_owned()), &context, None, StdRng::seed_from_u64(0))
         .with_labels(Some("app=shop".to_owned()));
-    tokio::spawn(watch.run(Client::new(service, "n")));
+    tokio::spawn(watch.run(cluster.leases));
     assert!(matches!(events.recv().await.unwrap(), WatchEvent::PodListBegan(_)));
     let event = events.recv().await.unwrap();
     assert!(matches!(event, WatchEvent::Listed(_, Resource::Pods)), "{event:?}");
-    let query = queries.lock().unwrap()[0].clone();
+    let query = requests.lock().unwrap()[0].path.clone();
     assert!(query.contains("limit=100") && query.contains("labelSelector=app%3Dshop"), "{query}");
     let check = health.readiness().checks.remove(0);
     assert!(check.ok, "{check:?}");
