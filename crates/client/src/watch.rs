@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use http::Request;
-use hustings_wire::watch::{LONGEST_PAUSE, LONGEST_WATCH_SECONDS, QUIET, SHORTEST_PAUSE, SHORTEST_WATCH, reason_of};
+use hustings_wire::watch::{
+    LONGEST_PAUSE, LONGEST_WATCH_SECONDS, QUIET, SHORTEST_PAUSE, SHORTEST_WATCH, reason_of, without_digits,
+};
 use kube::client::Body;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::runtime::WatchStreamExt;
@@ -174,7 +176,8 @@ impl LastFailure {
     /// Logs why a watch failed: at once if the reason is new, and at intervals as long as it lasts.
     fn log(&mut self, reason: String, resource: &str, what: &str) {
         let now = Instant::now();
-        if self.0.as_ref().is_some_and(|(last, at)| *last == reason && now - *at < LOG_INTERVAL) {
+        let is_same = |last: &str| without_digits(last).eq(without_digits(&reason));
+        if self.0.as_ref().is_some_and(|(last, at)| is_same(last) && now - *at < LOG_INTERVAL) {
             tracing::debug!(resource, what, reason, "watch failed, trying again");
         } else {
             tracing::warn!(resource, what, reason, "watch failed, trying again");

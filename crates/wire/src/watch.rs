@@ -196,7 +196,6 @@ impl<Id: Copy + PartialEq> Watch<Id> {
         self.failed_at = Some(now);
         self.due = self.due.max(now.after(self.pause.mul_f64(0.8 + 0.2 * chance.clamp(0.0, 1.0))));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        // The reason of a broken connection may name its port, which is always another one.
         let is_same = |last: &str| without_digits(last).eq(without_digits(&reason));
         let is_known =
             self.last_failure.as_ref().is_some_and(|(last, at)| is_same(last) && now < at.after(LOG_INTERVAL));
@@ -212,7 +211,8 @@ impl<Id: Copy + PartialEq> Watch<Id> {
     }
 }
 
-fn without_digits(text: &str) -> impl Iterator<Item = u8> {
+/// A reason without what may differ each time: that of a broken connection may name its port, which is always another one.
+pub fn without_digits(text: &str) -> impl Iterator<Item = u8> {
     text.bytes().filter(|byte| !byte.is_ascii_digit())
 }
 

@@ -270,9 +270,13 @@ fn a_failed_watch_is_reported_with_its_remedy() {
 async fn each_other_failure_of_a_watch_is_a_warning_and_a_repeated_one_only_once_a_minute() {
     let (log, _guard) = Log::begin();
     let mut last = LastFailure::default();
-    for (seconds, reason, level) in
-        [(0, "down", "WARN"), (1, "down", "DEBUG"), (2, "denied", "WARN"), (3, "down", "WARN"), (60, "down", "WARN")]
-    {
+    for (seconds, reason, level) in [
+        (0, "reset on port 1", "WARN"),
+        (1, "reset on port 2", "DEBUG"),
+        (2, "denied", "WARN"),
+        (3, "down", "WARN"),
+        (60, "down", "WARN"),
+    ] {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         last.log(reason.to_owned(), "leases", "n/l");
         let line = format!(r#"{level} watch failed, trying again resource="leases" what="n/l" reason="{reason}""#);
