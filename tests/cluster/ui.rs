@@ -12,7 +12,7 @@ use hustings_client::api::{MicroTime, ReadLease};
 use hustings_controlplane::Process;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use self::browser::{Browser, DESKTOP, PHONE, Screen, free_port, with_browser};
@@ -157,6 +157,31 @@ async fn the_page_says_that_it_is_disconnected_and_reconnects_after_a_restart() 
             browser.run("return [window.loaded, document.querySelector('#stale').hidden]").await,
             json!([true, true])
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lease_that_a_standby_has_not_read_is_unknown_and_not_vacant() {
+    let world = World::new("ui-unread").await;
+    with_browser(&world.plane, DESKTOP, async |browser| {
+        let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
+        for (name, holder) in [("hustings-controller", "another"), ("work", "x")] {
+            leases.create(&PostParams::default(), &foreign_lease(name, holder)).await.unwrap();
+        }
+        let spec = json!({ "leaseName": "work", "binaryVersion": "1.2.0", "emulationVersion": "1.2.0" });
+        world.stand("a", spec).await;
+        let served = Served::start(&world).await;
+        served.open(browser, Some("work")).await;
+        browser.wait("the holder", &format!("{} === 'x foreign leader'", cell("work", 1))).await;
+        leases.delete("work", &DeleteParams::default()).await.unwrap();
+        browser.wait("it is unknown", &format!("{} === 'unknown'", cell("work", 1))).await;
+        let row = format!("[{}, {}]", cell("work", 2), cell("work", 3));
+        assert_eq!(browser.run(&format!("return {row}")).await, json!(["–", "unknown"]));
+        let statement = "document.querySelector('.statement').textContent.startsWith('Unknown: ')";
+        browser.wait("the statement", statement).await;
+        let announced = "document.querySelector('#announcer').textContent === 'It is unknown who leads work'";
+        browser.wait("it is announced", announced).await;
     })
     .await;
 }

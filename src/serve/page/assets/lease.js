@@ -7,7 +7,7 @@ const SHORTEST_STRIP_MS = 10000;
 const MOST_IN_STRIP = 12;
 const STATES = {
   held: "led", granted: "granted", foreign: "foreign leader", assisted: "assisted leader", unheld: "no leader", "no-candidate": "no leader",
-  reserved: "reserved", hold: "on hold", unread: "unknown", "out-of-bounds": "not elected",
+  reserved: "reserved", hold: "on hold", unread: "unknown",
 };
 
 let clockOffset = 0; // the controller's clock less this one
@@ -21,6 +21,15 @@ export function setClock(serverTime) {
 }
 
 export const state = (view) => STATES[view.state] ?? view.state;
+
+// Who leads or comes next, if the view names none. Unread is unknown, not vacant.
+export const nobody = (view) => (view.state === "unread" ? "unknown" : "nobody");
+
+// Since when nobody leads, if that is known. The newest span may be a term whose end nobody has seen.
+export function vacantSince(view) {
+  const newest = view.timeline[0];
+  return view.state !== "unread" && newest?.kind === "gap" ? newest.from : null;
+}
 
 export function element(tag, attributes, ...children) {
   const node = document.createElement(tag);
@@ -99,14 +108,18 @@ export function lease(view) {
     problems.length > 0 ? element("ul", { class: "problems", "aria-label": "What is wrong" }, ...problems) : "",
     facts(view),
     element("h3", {}, "Timeline"), strip(view.timeline), spans(view.timeline),
-    element("h3", {}, "Candidates"), candidates(view.candidates),
+    element("h3", {}, "Candidates"), candidates(view),
   ];
 }
 
 function statement(view) {
   const node = element("p", { class: `statement ${view.severity}` });
   if (!view.holder) {
-    const began = view.timeline[0]?.from;
+    if (view.state === "unread") {
+      node.append(element("strong", {}, "Unknown"), ": the controller has not read this Lease yet");
+      return node;
+    }
+    const began = vacantSince(view);
     node.append(element("strong", {}, "Nobody"), " leads");
     if (began) node.append(", since ", time(began), " (", since(began, "exact"), ")");
     return node;
@@ -123,7 +136,7 @@ function facts(view) {
     const state = view.next.preferred ? "the holder is asked to hand over to it" : view.next.live ? "live" : "not proved live yet";
     fact("Next in line", name(view.next.name), `, ${state}`);
   } else {
-    fact("Next in line", "nobody");
+    fact("Next in line", nobody(view));
   }
   if (view.state !== "held") fact("State", state(view));
   if (view.term) fact("Term", String(view.term), view.token ? `, token ${view.token}` : "");
@@ -205,9 +218,12 @@ function claims({ binaryVersion, emulationVersion, priority }) {
   return `${binaryVersion || "–"}${emulates}${priority ? `, priority ${priority}` : ""}`;
 }
 
-function candidates(list) {
-  if (list.length === 0) return element("p", { class: "none" }, "No candidate stands for this Lease.");
-  return table("Candidates", ["Rank", "Candidate", "Version", "State", "Why"], list.map((candidate) => ({
+function candidates(view) {
+  if (view.candidates.length === 0) {
+    const text = view.state === "unread" ? "Unknown until the Lease is read." : "No candidate stands for this Lease.";
+    return element("p", { class: "none" }, text);
+  }
+  return table("Candidates", ["Rank", "Candidate", "Version", "State", "Why"], view.candidates.map((candidate) => ({
     kind: candidate.state.toLowerCase(),
     cells: [
       candidate.rank ? String(candidate.rank) : "–",

@@ -5,7 +5,9 @@
 // - The state comes from the event stream only. What is shown without a connection is marked as old.
 // - A message changes data at once and the document in the next frame, a few rows at a time.
 
-import { byId, clock, element, lease, name, problem, refresh, setClock, setText, since, state, strip } from "./lease.js";
+import {
+  byId, clock, element, lease, name, nobody, problem, refresh, setClock, setText, since, state, strip, vacantSince,
+} from "./lease.js";
 
 const ROWS_PER_FRAME = 60;
 const SILENCE_LIMIT_MS = 15000; // three heartbeats
@@ -61,12 +63,13 @@ function showRow(key) {
   row.text = [key, view.holder ?? "", ...view.candidates.map((candidate) => candidate.name)].join("\n").toLowerCase();
   row.node.className = view.severity;
   const { leader, since: sinceCell, next, wrong } = row.cells;
-  leader.replaceChildren(view.holder ? name(view.holder) : element("span", { class: "none" }, "nobody"));
-  if (view.state !== "held") leader.append(" ", element("span", { class: "badge" }, state(view)));
+  leader.replaceChildren(view.holder ? name(view.holder) : element("span", { class: "none" }, nobody(view)));
+  const hasBadge = view.state !== "held" && (view.holder || state(view) !== nobody(view));
+  if (hasBadge) leader.append(" ", element("span", { class: "badge" }, state(view)));
   leader.classList.toggle("changed", Boolean(changedHands));
-  const began = view.holder ? view.since : view.timeline[0]?.from;
+  const began = view.holder ? view.since : vacantSince(view);
   sinceCell.replaceChildren(...(began ? [since(began, "rough")] : ["–"]));
-  next.replaceChildren(view.next ? name(view.next.name) : element("span", { class: "none" }, "nobody"));
+  next.replaceChildren(view.next ? name(view.next.name) : element("span", { class: "none" }, nobody(view)));
   if (view.next && !view.next.live) next.append(" ", element("span", { class: "badge" }, "unproven"));
   const worst = view.problems[0];
   const acts = view.acts.map((act) => element("span", { class: "badge" }, act.act === "pause" ? "elections paused" : act.act));
@@ -221,9 +224,7 @@ function apply(change) {
   for (const view of change.leases) {
     const key = `${view.namespace}/${view.name}`;
     const before = views.get(key);
-    if (key === selected && before && before.holder !== view.holder) {
-      announce(view.holder ? `${view.holder} leads ${view.name}` : `Nobody leads ${view.name}`);
-    }
+    if (key === selected && before && news(before) !== news(view)) announce(news(view));
     views.set(key, view);
     seen?.add(key);
     dirty.add(key);
@@ -242,6 +243,11 @@ function apply(change) {
     }
   }
   schedule();
+}
+
+function news(view) {
+  if (!view.holder && view.state === "unread") return `It is unknown who leads ${view.name}`;
+  return `${view.holder ?? "Nobody"} leads ${view.name}`;
 }
 
 function announce(text) {
