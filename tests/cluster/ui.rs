@@ -121,7 +121,7 @@ async fn the_page_shows_what_the_api_shows_and_follows_a_hand_over() {
         let roles = "[...document.querySelectorAll('table')].every((table) => table.getAttribute('role') === 'table' \
              && (table.hasAttribute('aria-label') || table.hasAttribute('aria-labelledby')))";
         assert_eq!(browser.run(&format!("return {roles}")).await, true);
-        assert_eq!(browser.run("return document.querySelector('#announcer').textContent").await, "better leads work");
+        browser.wait("the news", "document.querySelector('#announcer').textContent === 'better leads work'").await;
     })
     .await;
 }
@@ -237,6 +237,11 @@ async fn the_page_fits_a_phone_and_is_dark_in_the_dark() {
             let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
             let lease = serde_json::to_value(foreign_lease(&long, &long)).unwrap();
             leases.patch(&long, &PatchParams::apply("test").force(), &Patch::Apply(lease)).await.unwrap();
+            served.open(browser, None).await;
+            browser.wait("it is shown", "document.querySelectorAll('#rows tr').length > 0").await;
+            let cells = "[...document.querySelectorAll('#rows td')]";
+            let labelled = format!("{cells}.every((cell) => getComputedStyle(cell, '::before').content !== 'none')");
+            assert_eq!(browser.run(&format!("return {labelled}")).await, true, "every cell names itself");
             for open in [None, Some(long.as_str())] {
                 served.open(browser, open).await;
                 browser.wait("it is shown", "document.querySelectorAll('#rows tr').length > 0").await;

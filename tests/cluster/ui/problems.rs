@@ -53,14 +53,24 @@ async fn the_page_shows_what_is_wrong_and_why_a_holder_leads_as_the_api_does() {
         assert!(why.starts_with("leader ranks 2nd of 3, behind silent: it emulates 1.2.0"), "{why}");
         shows(browser, "why the holder leads", WHY, &json!(why)).await;
 
+        browser.run("window.kept = document.querySelector('#detail dl')").await;
         let candidates: Api<LeaseCandidate> = Api::namespaced(world.client.clone(), &world.namespace);
         candidates.delete("silent", &DeleteParams::default()).await.unwrap();
         shows(browser, "no problem", PROBLEMS, &json!([])).await;
+        assert_eq!(browser.run("return window.kept.isConnected").await, true, "what has not changed stays");
         shows(browser, "its row", &format!("{}?.className", row("work")), &json!("ok")).await;
         shows(browser, "the count and the title", COUNTS, &json!(["2", "1", "1", "(1) Hustings"])).await;
         let why = place(&world, "work").await;
         assert!(why.starts_with("leader ranks 1st of 2, before second: it emulates 1.2.0"), "{why}");
         shows(browser, "why the holder leads", WHY, &json!(why)).await;
+        // The text in a row can be selected, and a click on it opens the Lease.
+        let at = "(({ left, top }) => document.elementFromPoint(left + 2, top + 2))(named.getBoundingClientRect())";
+        let named = format!("const named = {}.children[1].querySelector('.name')", row("work"));
+        assert_eq!(browser.run(&format!("{named}; return {at} === named")).await, true);
+        browser.run("location.hash = ''").await;
+        shows(browser, "only the list", "document.querySelector('#detail').hidden", &json!(true)).await;
+        browser.run(&format!("{}.children[1].click()", row("work"))).await;
+        shows(browser, "the Lease", "document.querySelector('#detail').hidden", &json!(false)).await;
         browser.run("document.querySelector('#filter input[value=wrong]').click()").await;
         let visible =
             "[...document.querySelectorAll('#rows tr:not([hidden]) a > bdi')].map((name) => name.textContent)";

@@ -47,6 +47,18 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// Makes one node like another, but replaces only what differs, so that a reader keeps the place and the selection.
+export function renew(shown, fresh) {
+  if (!shown.cloneNode().isEqualNode(fresh.cloneNode())) {
+    shown.replaceWith(fresh);
+    return;
+  }
+  const former = [...shown.childNodes];
+  const children = [...fresh.childNodes];
+  children.forEach((child, index) => (former[index] ? renew(former[index], child) : shown.append(child)));
+  former.slice(children.length).forEach((child) => child.remove());
+}
+
 function duration(ms) {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   const s = ms / 1000;

@@ -6,7 +6,7 @@
 // - A message changes data at once and the document in the next frame, a few rows at a time.
 
 import {
-  byId, clock, element, lease, name, nobody, problem, refresh, setClock, setText, since, state, strip, vacantSince,
+  byId, clock, element, lease, name, nobody, problem, refresh, renew, setClock, setText, since, state, strip, vacantSince,
 } from "./lease.js";
 
 const ROWS_PER_FRAME = 60;
@@ -34,7 +34,7 @@ function makeRow(key) {
   row.cells.leader = cell("Leader");
   row.cells.since = cell("For");
   row.cells.next = cell("Next");
-  row.cells.wrong = cell("Problem");
+  row.cells.wrong = cell("Problem or note");
   row.node = element("tr", { role: "row" }, ...Object.values(row.cells));
   const [namespace, title] = key.split("/");
   row.link.href = `#/${encodeURIComponent(namespace)}/${encodeURIComponent(title)}`;
@@ -125,11 +125,10 @@ function showDetail() {
   document.querySelector("a[aria-current]")?.removeAttribute("aria-current");
   if (selected === null) return;
   rows.get(selected)?.link.setAttribute("aria-current", "true");
-  const [namespace, title] = selected.split("/");
-  byId("detail-title").replaceChildren(name(title), " ", element("small", {}, name(namespace)));
   const view = views.get(selected);
   const missing = counted ? "This Lease does not exist, and has no candidate." : "Waiting for the controller.";
-  byId("detail-body").replaceChildren(...(view ? lease(view) : [element("p", { class: "why" }, missing)]));
+  const parts = view ? lease(view) : [element("p", { class: "why" }, missing)];
+  renew(byId("detail-body"), element("div", { id: "detail-body" }, ...parts));
 }
 
 // --- frames -------------------------------------------------------------------------------------------------------
@@ -250,8 +249,10 @@ function news(view) {
   return `${view.holder ?? "Nobody"} leads ${view.name}`;
 }
 
+// A screen reader reads only changes, and the same text may have to be read twice.
 function announce(text) {
-  setText(byId("announcer"), text);
+  setText(byId("announcer"), "");
+  setTimeout(() => setText(byId("announcer"), text), 100);
 }
 
 function showController({ identity, leads, leader, version, problems }) {
@@ -273,8 +274,13 @@ function select() {
     selected = null; // not a valid encoding
   }
   showDetail();
-  if (selected !== null) byId("detail-title").focus();
-  else if (former !== null) (rows.get(former)?.link ?? byId("search")).focus();
+  if (selected !== null) {
+    const [namespace, title] = selected.split("/");
+    byId("detail-title").replaceChildren(name(title), " ", element("small", {}, name(namespace)));
+    byId("detail-title").focus();
+  } else if (former !== null) {
+    (rows.get(former)?.link ?? byId("search")).focus();
+  }
 }
 
 function close() {
@@ -304,6 +310,11 @@ document.addEventListener("keydown", (event) => {
       next.link.focus();
     }
   }
+});
+
+// A click anywhere in a row opens it, unless it selects text.
+byId("rows").addEventListener("click", (event) => {
+  if (!event.target.closest("a") && getSelection().isCollapsed) event.target.closest("tr")?.querySelector("a").click();
 });
 
 byId("search").addEventListener("input", applyFilter);
