@@ -1,6 +1,7 @@
 //! The page `/ui` in a real browser: whether it shows what the API shows, and what it keeps out.
 
 mod browser;
+mod connection;
 mod hostile;
 mod many;
 mod problems;

@@ -82,6 +82,30 @@ impl Browser {
         self.command("POST", "/url", &json!({ "url": url })).await;
     }
 
+    /// Opens a tab in front of the others, and drives that one from now on.
+    pub(super) async fn open_tab(&self) {
+        let tab = self.command("POST", "/window/new", &json!({ "type": "tab" })).await;
+        self.show_tab(&tab["handle"]).await;
+    }
+
+    /// Brings a tab to the front, and drives that one from now on.
+    pub(super) async fn show_tab(&self, tab: &Value) {
+        self.command("POST", "/window", &json!({ "handle": tab })).await;
+    }
+
+    /// The tab in front.
+    pub(super) async fn tab(&self) -> Value {
+        self.command("GET", "/window", &Value::Null).await
+    }
+
+    /// The titles of all tabs. Unlike everything else here, this also reads those in the background.
+    pub(super) async fn titles(&self) -> Vec<Value> {
+        let mut targets = self.devtools("Target.getTargets", &json!({})).await["targetInfos"].take();
+        let mut pages: Vec<_> = targets.as_array_mut().unwrap().drain(..).collect();
+        pages.retain(|target| target["type"] == "page");
+        pages.iter_mut().map(|page| page["title"].take()).collect()
+    }
+
     /// Runs the body of a function in the page, and returns its result.
     pub(super) async fn run(&self, script: &str) -> Value {
         self.command("POST", "/execute/sync", &json!({ "script": script, "args": [] })).await
@@ -112,8 +136,8 @@ impl Browser {
         self.command("GET", "/screenshot", &Value::Null).await
     }
 
-    async fn devtools(&self, method: &str, parameters: &Value) {
-        self.command("POST", "/goog/cdp/execute", &json!({ "cmd": method, "params": parameters })).await;
+    async fn devtools(&self, method: &str, parameters: &Value) -> Value {
+        self.command("POST", "/goog/cdp/execute", &json!({ "cmd": method, "params": parameters })).await
     }
 
     async fn command(&self, method: &str, path: &str, body: &Value) -> Value {

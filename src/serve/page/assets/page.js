@@ -3,7 +3,8 @@
 // The rules that must hold:
 // - Texts from the cluster become text nodes, never markup.
 // - The state comes from the event stream only. What is shown without a connection is marked as old.
-// - A message changes data at once and the document in the next frame, a few rows at a time.
+// - A message changes data and the title at once, and the document in the next frame, a few rows at a time.
+// - A page that is hidden holds no connection for long.
 
 import {
   byId, clock, element, lease, name, nobody, problem, refresh, renew, setClock, setText, since, state, strip, vacantSince,
@@ -12,6 +13,7 @@ import {
 const ROWS_PER_FRAME = 60;
 const SILENCE_LIMIT_MS = 15000; // three heartbeats
 const RECONNECT_MS = 2000;
+const HIDDEN_MS = 60000;
 const UNLED = new Set(["unheld", "no-candidate", "reserved", "hold", "granted"]);
 
 const views = new Map(); // "namespace/name" to the newest view
@@ -109,7 +111,6 @@ function showCounts() {
   setText(byId("count-all"), String(all.length));
   setText(byId("count-wrong"), String(wrong));
   setText(byId("count-unled"), String(all.filter((view) => UNLED.has(view.state)).length));
-  document.title = wrong > 0 ? `(${wrong}) Hustings` : "Hustings";
   const shown = order.some((row) => !row.node.hidden);
   const reason = all.length > 0 ? "No Lease matches." : "There is no Lease with a candidate yet.";
   setText(byId("empty"), counted ? reason : "Waiting for the controller.");
@@ -173,28 +174,43 @@ setInterval(() => {
 
 // --- the stream ---------------------------------------------------------------------------------------------------
 
-let source = null;
+let source = null; // none while a hidden page rests
 let watchdog = 0;
-let lost = null; // since when there is no connection
+let lost = false; // whether the page says that it is disconnected
+let heard = null; // when the last event came
+let hiddenAt = 0; // when the page was last hidden; 0 if it was never visible
 let seen = null; // the Leases of the state that is being read, if one is
 
 function connect() {
   source?.close();
   source = new EventSource("events");
-  source.addEventListener("change", (event) => apply(JSON.parse(event.data)));
-  source.addEventListener("heartbeat", (event) => alive(event.data));
+  source.addEventListener("change", (event) => {
+    apply(JSON.parse(event.data));
+    settle();
+  });
+  source.addEventListener("heartbeat", (event) => {
+    alive(event.data);
+    settle();
+  });
   source.addEventListener("error", () => {
     // The browser retries after a broken connection, but not after an answer such as 503.
     disconnected(source.readyState === EventSource.CLOSED);
   });
+  // A browser at its limit of connections reports no error: the new one waits.
+  watch(SILENCE_LIMIT_MS, () => disconnected(true));
+}
+
+function watch(time, then) {
+  clearTimeout(watchdog);
+  watchdog = setTimeout(then, time);
 }
 
 function alive(serverTime) {
   setClock(serverTime);
-  clearTimeout(watchdog);
-  watchdog = setTimeout(() => disconnected(true), SILENCE_LIMIT_MS);
-  if (lost !== null) announce("Connected again.");
-  lost = null;
+  watch(SILENCE_LIMIT_MS, () => disconnected(true));
+  heard = new Date();
+  if (lost) announce("Connected again.");
+  lost = false;
   byId("stale").hidden = true;
   byId("connection").dataset.state = "live";
   setText(byId("connection"), "Connected");
@@ -202,15 +218,43 @@ function alive(serverTime) {
 }
 
 function disconnected(again) {
-  clearTimeout(watchdog);
-  lost ??= new Date();
+  stale();
+  document.title = "(?) Hustings";
+  watch(again ? RECONNECT_MS : SILENCE_LIMIT_MS, connect);
+}
+
+function stale() {
+  lost = true;
   byId("connection").dataset.state = "disconnected";
-  setText(byId("connection"), "Disconnected");
-  setText(byId("stale"), `Disconnected since ${clock.format(lost)}. This is the last known state. Trying again.`);
+  setText(byId("connection"), counted ? "Disconnected" : "Not connected");
+  setText(byId("stale"), counted
+    ? `Disconnected. This is the last known state, of ${clock.format(heard)}. Trying again.`
+    : "Not connected. The controller does not answer, or too many of its pages are open. Trying again.");
   byId("stale").hidden = false;
   document.body.classList.add("stale");
-  watchdog = setTimeout(connect, again ? RECONNECT_MS : SILENCE_LIMIT_MS);
 }
+
+// After each event. A hidden page gets no frames, but people read its title.
+function settle() {
+  const wrong = [...views.values()].filter(isWrong).length;
+  document.title = wrong > 0 ? `(${wrong}) Hustings` : "Hustings";
+  if (document.hidden && seen === null && Date.now() - hiddenAt > HIDDEN_MS) rest();
+}
+
+// A browser opens only six connections to a host, for all its tabs. So a page that is hidden for long gives its own up.
+// Once a minute it reads the state, which keeps its title true.
+function rest() {
+  source.close();
+  source = null;
+  watch(HIDDEN_MS, connect);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) hiddenAt = Date.now();
+  if (document.hidden || source !== null) return;
+  stale();
+  connect();
+});
 
 function apply(change) {
   alive(change.now);
