@@ -128,7 +128,7 @@ function statement(view) {
   const node = element("p", { class: `statement ${view.severity}` });
   if (!view.holder) {
     if (view.state === "unread") {
-      node.append(element("strong", {}, "Unknown"), ": the controller has not read this Lease yet");
+      node.append(element("strong", {}, "Unknown"), ": the controller does not see this Lease");
       return node;
     }
     const began = vacantSince(view);
