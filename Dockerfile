@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # The image holds one static binary and nothing else: no shell, no package manager, no libraries. Being static, the same
 # binary can be copied into any other image, whatever its libc, to run beside a component or around its command:
 #
