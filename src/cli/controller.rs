@@ -63,15 +63,15 @@ pub struct ControllerFlags {
     /// needs --native
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub native_stand_in: bool,
-    /// Elect as soon as the kubelet reports that the container of a holder has terminated; needs permission to get, list
-    /// and watch Pods
+    /// Elect as soon as the kubelet reports that the container of a holder has terminated; needs permission to list and
+    /// watch Pods
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_pods: bool,
     /// Watch only the Pods with these labels, in the form of `kubectl get pods --selector`; needs --evidence-pods
     #[arg(long, value_name = "SELECTOR")]
     pub evidence_pod_selector: Option<String>,
     /// Elect as soon as the node of a holder has the taint node.kubernetes.io/out-of-service; needs --evidence-pods and
-    /// permission to get, list and watch Nodes
+    /// permission to list and watch Nodes
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub evidence_nodes: bool,
     /// Keep this Lease assisted: write hustings.io/assist again whenever it is missing or differs. Repeat the flag, or

@@ -66,10 +66,17 @@ impl Namespaces {
 
     /// Records the result of listing one of the kinds that elections need.
     pub(super) fn note(&self, scope: &Scope, kind: Resource, listing: NamespaceListing) {
-        self.update(scope.namespace(), |state| match kind {
-            Resource::Leases => state.leases = listing,
-            Resource::Candidates => state.candidates = listing,
-            Resource::NativeCandidates | Resource::Pods | Resource::Nodes => {}
+        self.update(scope.namespace(), |state| {
+            let known = match kind {
+                Resource::Leases => &mut state.leases,
+                Resource::Candidates => &mut state.candidates,
+                Resource::NativeCandidates | Resource::Pods | Resource::Nodes => return,
+            };
+            // The Role may be gone with its namespace, so what the last read has shown no longer counts.
+            if *known != listing && listing == NamespaceListing::Forbidden {
+                state.exists = None;
+            }
+            *known = listing;
         });
     }
 
@@ -213,6 +220,23 @@ mod tests {
             namespaces.update(Some("a"), |state| state.exists = exists);
             assert_eq!(namespaces.absence(&a).is_some(), is_missing, "{leases:?} {candidates:?} {exists:?}");
         }
+    }
+
+    #[test]
+    fn a_namespace_that_becomes_forbidden_is_no_longer_known_to_exist() {
+        use NamespaceListing::{Forbidden, Listed};
+        let (namespaces, [a, _]) = namespaces();
+        let is_missing_after = |listing| {
+            note(&namespaces, &a, listing, listing);
+            namespaces.absence(&a).is_some()
+        };
+        let read = || namespaces.update(Some("a"), |state| state.exists = Some(true));
+        assert!(!is_missing_after(Listed));
+        read();
+        assert!(is_missing_after(Forbidden), "its Role is gone with it");
+        // A right for the whole cluster.
+        read();
+        assert!(!is_missing_after(Forbidden), "the next refusals show nothing new");
     }
 
     #[test]

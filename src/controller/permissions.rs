@@ -53,13 +53,13 @@ const OBSERVES: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["get
 const STANDS_IN: RoleRule = RoleRule::new("coordination.k8s.io", "leases", &["get", "patch"]);
 
 /// The rule to watch the Pods of holders. Without it, the controller waits until the Lease expires.
-const EVIDENCE_PODS: RoleRule = RoleRule::new("", "pods", &["get", "list", "watch"]);
+const EVIDENCE_PODS: RoleRule = RoleRule::new("", "pods", &["list", "watch"]);
 
 /// The rule to keep labels on the Pods of holders. Without it, no Service finds a leader.
 const LEADER_LABELS: RoleRule = RoleRule::new("", "pods", &["get", "list", "watch", "patch"]);
 
 /// The rule to watch the Nodes of holders.
-const EVIDENCE_NODES: RoleRule = RoleRule::new("", "nodes", &["get", "list", "watch"]);
+const EVIDENCE_NODES: RoleRule = RoleRule::new("", "nodes", &["list", "watch"]);
 
 /// All permissions that the controller needs.
 pub(crate) struct Requirements(Vec<Requirement>);

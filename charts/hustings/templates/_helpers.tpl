@@ -166,7 +166,7 @@ kubeconfig file may name a host. A variable names a host if its value is not emp
 {{- if or .Values.evidence.pods .Values.leaderLabel.enabled }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: {{ .Values.leaderLabel.enabled | ternary "[get, list, watch, patch]" "[get, list, watch]" }}
+  verbs: {{ .Values.leaderLabel.enabled | ternary "[get, list, watch, patch]" "[list, watch]" }}
 {{- end }}
 {{- end }}
 

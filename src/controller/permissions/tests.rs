@@ -94,11 +94,11 @@ async fn evidence_and_labels_need_pods_in_each_scope_and_evidence_the_nodes_of_t
     assert_eq!(
         optional,
         [
-            "get, list, watch on pods in namespace a",
+            "list, watch on pods in namespace a",
             "get, list, watch, patch on pods in namespace a",
-            "get, list, watch on pods in namespace b",
+            "list, watch on pods in namespace b",
             "get, list, watch, patch on pods in namespace b",
-            "get, list, watch on nodes in all namespaces"
+            "list, watch on nodes in all namespaces"
         ]
     );
 }

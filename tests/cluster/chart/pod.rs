@@ -44,7 +44,7 @@ async fn controller_of_the_chart_becomes_ready_and_stops_when_asked_whatever_its
 async fn becomes_ready_and_stops(release: Release<'_>, name: &str, values: &[&str]) {
     release.apply(&[values, &[r#"log.level="debug""#]].concat()).await;
 
-    let pod = Pod::start(release, name, &[]).await;
+    let pod = Pod::start(release, name).await;
     until("the controller listens", || pod.log(), async || (pod.admin_address().is_some()).then_some(())).await;
     until(
         "the controller is alive",
@@ -70,8 +70,8 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    /// Starts the container of the release's Deployment under the name of a Pod, with extra `flags`.
-    pub(super) async fn start(release: Release<'_>, name: &str, flags: &[&str]) -> Self {
+    /// Starts the container of the release's Deployment under the name of a Pod.
+    pub(super) async fn start(release: Release<'_>, name: &str) -> Self {
         let Release { plane, namespace, name: release, .. } = release;
         let mut pod = pod_of(plane, namespace, release, name).await;
         pod.metadata.uid = Some("00000000-0000-4000-8000-000000000000".to_owned());
@@ -92,7 +92,6 @@ impl Pod {
         image
             .command
             .args(arguments)
-            .args(flags)
             .envs(&environment)
             .env("KUBERNETES_SERVICE_HOST", plane.url().host().unwrap())
             .env("KUBERNETES_SERVICE_PORT", plane.url().port_u16().unwrap().to_string());

@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 
 use hustings_client::api::LeaseCandidate;
-use hustings_controlplane::{AuditEvent, ControlPlane};
+use hustings_controlplane::{AuditEvent, ControlPlane, NativeElection};
+use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::{
     Api,
-    api::{ListParams, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams},
 };
 use serde_json::json;
 
@@ -34,11 +35,52 @@ async fn controllers_use_all_their_rights_in_the_cluster_and_no_others() {
     live(release, &shop).await;
 
     let used = used(release);
-    assert!(used.iter().any(|(namespace, right)| namespace.is_empty() && right == "list leases"), "{used:#?}");
-    let used: BTreeSet<_> = used.into_iter().map(|(_, right)| (EVERYWHERE.to_owned(), right)).collect();
-    let roles = Api::<ClusterRole>::all(plane.admin());
-    let role = roles.get("hustings-controller").await.unwrap();
-    assert_eq!(used, granted(EVERYWHERE, &role.rules.unwrap()));
+    let list = (String::new(), "list coordination.k8s.io/leases".to_owned());
+    assert!(used.contains(&list), "{used:#?}");
+    assert_eq!(everywhere(used), granted_everywhere(&plane, &["hustings-controller"]).await);
+}
+
+#[tokio::test]
+async fn controllers_use_all_rights_on_pods_nodes_and_native_candidates_and_no_others() {
+    let plane = ControlPlane::builder().audit(true).native_election(NativeElection::Served).start().await.unwrap();
+    let namespace = plane.create_namespace("hustings").await.unwrap();
+    let set = ["native.enabled=true", "evidence.pods=true", "evidence.nodes=true", "leaderLabel.enabled=true"];
+    let release = install(&plane, &namespace, &set).await;
+    let shop = plane.create_namespace("shop").await.unwrap();
+    let controller = Pod::start(release, "hustings-0").await;
+    let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate");
+    let native = Api::<DynamicObject>::namespaced_with(plane.admin(), &shop, &ApiResource::from_gvk(&kind));
+    let ghost = json!({
+        "apiVersion": "coordination.k8s.io/v1beta1", "kind": "LeaseCandidate", "metadata": {"name": "ghost"},
+        "spec": {
+            "leaseName": "native", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0",
+            "strategy": "OldestEmulationVersion", "renewTime": "2026-01-01T00:00:00.000000Z",
+        },
+    });
+    native.create(&PostParams::default(), &serde_json::from_value(ghost).unwrap()).await.unwrap();
+
+    candidate_account(&plane, &shop, "web").await;
+    let kubeconfig = plane.kubeconfig_for_pod(&shop, "web", "web-0").await.unwrap();
+    let pods = Api::<KubernetesPod>::namespaced(plane.admin(), &shop);
+    let uid = pods.get("web-0").await.unwrap().metadata.uid.unwrap();
+    let flags = [&["--binary-version=1.31.0"][..], &TIMES].concat();
+    let mut command = campaign(&kubeconfig, &shop, LEASE, "web-0", &flags);
+    command.envs([("POD_NAME", "web-0"), ("POD_UID", &uid)]);
+    let leader = Replica::start(&plane, &shop, "web-0", command);
+    leader.says("leading", 0).await;
+    let annotation = "hustings.io/leader-label=role=leader";
+    release.kubectl(&["annotate", "lease", LEASE, "--namespace", &shop, annotation]).await;
+
+    let (log, label) = (|| controller.log(), ListParams::default().labels("role=leader"));
+    until("the Pod has the label", log, async || pods.list(&label).await.unwrap().items.pop()).await;
+    until("the ghost is gone", log, async || native.get_opt("ghost").await.unwrap().is_none().then_some(())).await;
+    let resources = ["pods", "nodes", "coordination.k8s.io/leasecandidates"];
+    let of_these = |mut rights: BTreeSet<(String, String)>| {
+        rights.retain(|(_, right)| right.split_once(' ').is_some_and(|(_, resource)| resources.contains(&resource)));
+        rights
+    };
+    let granted = granted_everywhere(&plane, &["hustings-controller", "hustings-controller-nodes"]).await;
+    assert_eq!(of_these(everywhere(used(release))), of_these(granted));
 }
 
 #[tokio::test]
@@ -68,7 +110,7 @@ async fn live(release: Release<'_>, shop: &str) {
     let plane = release.plane;
     let mut pods = Vec::new();
     for name in ["hustings-0", "hustings-1"] {
-        pods.push(Pod::start(release, name, &[]).await);
+        pods.push(Pod::start(release, name).await);
     }
     let kubeconfig = candidate_account(plane, shop, "web").await;
     let start = |name: &str, version: &str| {
@@ -111,9 +153,7 @@ async fn live(release: Release<'_>, shop: &str) {
 /// The namespace and right of every request of the release's controllers; the namespace is empty for requests in all
 /// namespaces.
 fn used(release: Release<'_>) -> BTreeSet<(String, String)> {
-    let mut events = asked(release);
-    // The controller needs no right to read a namespace: it only tries.
-    events.retain(|event| event.object_ref.as_ref().is_none_or(|object| object.resource != "namespaces"));
+    let events = asked(release);
     let refused: Vec<_> = events.iter().filter(|event| code(event) == 403).collect();
     assert!(refused.is_empty(), "{refused:#?}");
     let right = |verb: &str, event: &AuditEvent| {
@@ -126,10 +166,15 @@ fn used(release: Release<'_>) -> BTreeSet<(String, String)> {
     rights
 }
 
+/// The same rights, used in any namespace.
+fn everywhere(used: BTreeSet<(String, String)>) -> BTreeSet<(String, String)> {
+    used.into_iter().map(|(_, right)| (EVERYWHERE.to_owned(), right)).collect()
+}
+
 fn asked(release: Release<'_>) -> Vec<AuditEvent> {
     let user = format!("system:serviceaccount:{}:{}", release.namespace, release.name);
     let mut events = release.plane.audit_events().unwrap();
-    events.retain(|event| event.user.username == user && resource(event) != "selfsubjectaccessreviews");
+    events.retain(|event| event.user.username == user && !resource(event).ends_with("/selfsubjectaccessreviews"));
     events
 }
 
@@ -139,22 +184,32 @@ fn code(event: &AuditEvent) -> u16 {
 
 fn resource(event: &AuditEvent) -> String {
     let object = event.object_ref.clone().unwrap_or_default();
-    match (object.api_group.as_str(), object.subresource.as_str()) {
-        ("events.k8s.io", "") => format!("events.k8s.io/{}", object.resource),
-        (_, "") => object.resource,
-        (_, subresource) => format!("{}/{subresource}", object.resource),
+    let resource = qualified(&object.api_group, &object.resource);
+    if object.subresource.is_empty() { resource } else { format!("{resource}/{}", object.subresource) }
+}
+
+fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{group}/{resource}") }
+}
+
+/// The rights that these ClusterRoles grant.
+async fn granted_everywhere(plane: &ControlPlane, roles: &[&str]) -> BTreeSet<(String, String)> {
+    let mut rights = BTreeSet::new();
+    for name in roles {
+        let role = Api::<ClusterRole>::all(plane.admin()).get(name).await.unwrap();
+        rights.append(&mut granted(EVERYWHERE, &role.rules.unwrap()));
     }
+    rights
 }
 
 /// The rights that rules grant in a namespace, in the same form.
 fn granted(namespace: &str, rules: &[PolicyRule]) -> BTreeSet<(String, String)> {
     let mut rights = BTreeSet::new();
     for rule in rules {
-        let groups = rule.api_groups.as_deref().unwrap();
-        let prefix = if groups == ["events.k8s.io"] { "events.k8s.io/" } else { "" };
+        let [group] = rule.api_groups.as_deref().unwrap() else { panic!("{rule:?}") };
         for resource in rule.resources.as_deref().unwrap() {
             for verb in &rule.verbs {
-                rights.insert((namespace.to_owned(), format!("{verb} {prefix}{resource}")));
+                rights.insert((namespace.to_owned(), format!("{verb} {}", qualified(group, resource))));
             }
         }
     }

@@ -18,7 +18,7 @@ async fn holder_keeps_its_term_through_upgrade_and_uninstall_and_elections_conti
     let older = ["--version", "0.0.1", "--app-version", "0.0.1", "--destination", packages.to_str().unwrap()];
     succeed(&helm(&[["package", "charts/hustings"].as_slice(), &older].concat()));
     release.apply_chart(&packages.join("hustings-0.0.1.tgz"), &["replicas=1", r#"settling="0s""#]).await;
-    let pod = Pod::start(release, "hustings-0", &[]).await;
+    let pod = Pod::start(release, "hustings-0").await;
 
     let kubeconfig = candidate_account(&plane, &shop, "web").await;
     let start = |name: &str, version: &str| {
@@ -48,7 +48,7 @@ async fn holder_keeps_its_term_through_upgrade_and_uninstall_and_elections_conti
     release.apply(&[]).await;
     let mut pods = Vec::new();
     for name in ["hustings-1", "hustings-2"] {
-        pods.push(Pod::start(release, name, &[]).await);
+        pods.push(Pod::start(release, name).await);
     }
     assert!(pod.process.stop().await.unwrap().success(), "{}", pod.log());
     keeps_its_term("after the upgrade").await;
@@ -60,7 +60,7 @@ async fn holder_keeps_its_term_through_upgrade_and_uninstall_and_elections_conti
     keeps_its_term("after the uninstallation").await;
 
     release.apply(&[]).await;
-    let pod = Pod::start(release, "hustings-3", &[]).await;
+    let pod = Pod::start(release, "hustings-3").await;
     keeps_its_term("after the reinstallation").await;
     let better = start("better", "1.31.0");
     better.says("leading", 0).await;

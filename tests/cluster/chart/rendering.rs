@@ -164,18 +164,18 @@ fn dashboard_is_whole_in_the_config_map_that_the_sidecar_selects() {
 #[test]
 fn evidence_by_pods_and_labels_of_leaders_each_add_one_flag_and_one_right_and_nothing_else() {
     let watched = ["--set", "watchNamespaces={a,b}"];
-    for (arguments, roles) in [
-        (&[][..], &["ClusterRole hustings-controller"][..]),
-        (&watched, &["Role a/hustings-controller", "Role b/hustings-controller"]),
+    for (arguments, rules) in [
+        (&[][..], &["ClusterRole hustings-controller rules.4"][..]),
+        (&watched, &["Role a/hustings-controller rules.5", "Role b/hustings-controller rules.5"]),
     ] {
         for (value, flag, verbs) in [
-            ("evidence.pods=true", "--evidence-pods", &["get", "list", "watch"][..]),
+            ("evidence.pods=true", "--evidence-pods", &["list", "watch"][..]),
             ("leaderLabel.enabled=true", "--leader-labels", &["get", "list", "watch", "patch"]),
         ] {
-            let right = roles.iter().flat_map(|role| {
+            let right = rules.iter().flat_map(|place| {
                 let verbs = verbs.iter().map(|verb| format!("verbs: {verb:?}"));
                 let rule = [r#"apiGroups: """#, r#"resources: "pods""#].map(str::to_owned).into_iter().chain(verbs);
-                rule.map(move |line| format!("{role} rules.4.{line}"))
+                rule.map(move |line| format!("{place}.{line}"))
             });
             let flag = format!("{CONTAINER}.args: {flag:?}");
             assert_eq!(difference(arguments, value), right.chain([flag]).collect());
@@ -206,7 +206,7 @@ fn native_election_reads_the_lease_of_kubernetes_controller_and_only_a_stand_in_
     // Nothing else is added but this Role, its binding, the flag, and the rights on native candidates in the watched
     // namespace.
     let known =
-        [role, "RoleBinding kube-system/hustings-controller-native", "Role a/hustings-controller rules.4.", CONTAINER];
+        [role, "RoleBinding kube-system/hustings-controller-native", "Role a/hustings-controller rules.5.", CONTAINER];
     let unknown: Vec<_> = added.iter().filter(|line| !known.iter().any(|known| line.starts_with(known))).collect();
     assert_eq!(unknown, Vec::<&String>::new());
 

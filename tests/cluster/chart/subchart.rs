@@ -68,7 +68,7 @@ async fn both_controllers_of_a_parent_chart_elect_each_in_its_namespaces() {
 
     for (alias, own_lease, watched) in [("first", "hustings-controller", &a), ("second", "second-controller", &b)] {
         let deployment = format!("shop-{alias}");
-        let pod = Pod::start(Release { name: &deployment, ..release }, alias, &[]).await;
+        let pod = Pod::start(Release { name: &deployment, ..release }, alias).await;
         let kubeconfig = candidate_account(&plane, watched, "web").await;
         let component =
             campaign(&kubeconfig, watched, "web", "web-0", &["--binary-version=1.31.0", "--fallback=false"]);
@@ -99,7 +99,7 @@ async fn releases_of_one_name_in_two_namespaces_leave_each_other_alone() {
     second
         .apply(&["crds.install=false", "clusterRoles.create=false", &format!(r#"watchNamespaces=["{watched}"]"#)])
         .await;
-    let pods = [Pod::start(first, "first", &[]).await, Pod::start(second, "second", &[]).await];
+    let pods = [Pod::start(first, "first").await, Pod::start(second, "second").await];
     for (pod, namespace) in pods.iter().zip([&one, &other]) {
         let holds = async || {
             let own = lease(&plane, namespace, "hustings-controller").await;

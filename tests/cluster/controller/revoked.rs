@@ -74,13 +74,15 @@ pub(super) async fn withhold<Plane: Deref<Target = ControlPlane>>(
     grant(world, &world.namespace, (account, account), &rules(without_patch)).await;
 }
 
-/// Grants an account of the world's namespace all rights of a controller in another namespace.
+/// Grants an account of the world's namespace all rights of a controller in another namespace, as the chart does.
 pub(super) async fn grant_all<Plane: Deref<Target = ControlPlane>>(
     world: &World<Plane>,
     namespace: &str,
     account: &str,
 ) {
-    grant(world, namespace, (account, account), &rules(None)).await;
+    let existence =
+        json!({ "apiGroups": [""], "resources": ["namespaces"], "resourceNames": [namespace], "verbs": ["get"] });
+    grant(world, namespace, (account, account), &[rules(None), vec![existence]].concat()).await;
 }
 
 fn rules(without_patch: Option<&str>) -> Vec<Value> {
@@ -179,7 +181,7 @@ async fn without_the_right_to_watch_pods_the_controller_is_ready_and_the_lease_o
     let world = evidence::world("revoked-pods").await;
     let only = controller_with(&world, "only", &["--evidence-pods"]).await;
     only.leads().await;
-    let line = r#""name":"permissions","ok":true,"message":"not allowed: grant get, list, watch on pods in"#;
+    let line = r#""name":"permissions","ok":true,"message":"not allowed: grant list, watch on pods in"#;
     only.reports(&format!("{line} namespace {}\"", world.namespace)).await;
     let (first, pod) = evidence::replica_with(&world, "web-1", None, LEASE, "6s").await;
     first.says("leading", 0).await;
