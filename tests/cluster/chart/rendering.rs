@@ -186,6 +186,12 @@ fn evidence_by_pods_and_labels_of_leaders_each_add_one_flag_and_one_right_and_no
 }
 
 #[test]
+fn roles_for_people_are_part_of_those_of_kubernetes_only_with_aggregation() {
+    let aggregated = |set: &[&str]| render(set).matches("rbac.authorization.k8s.io/aggregate-to-").count();
+    assert_eq!((aggregated(&[]), aggregated(&["--set", "clusterRoles.aggregate=false"])), (2, 0));
+}
+
+#[test]
 fn native_election_reads_the_lease_of_kubernetes_controller_and_only_a_stand_in_writes_it() {
     let native = "native.enabled=true";
     // In the whole cluster the controller has these rights on every Lease.
