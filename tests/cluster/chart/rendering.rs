@@ -192,6 +192,18 @@ fn roles_for_people_are_part_of_those_of_kubernetes_only_with_aggregation() {
 }
 
 #[test]
+fn pods_prefer_different_zones_unless_an_affinity_is_set() {
+    let affinity = |set: &[&str]| {
+        let deployment = documents(&render(set)).into_iter().find(|object| object["kind"] == "Deployment").unwrap();
+        deployment["spec"]["template"]["spec"]["affinity"].clone()
+    };
+    let default = affinity(&[]);
+    let preferred = &default["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(preferred[0]["podAffinityTerm"]["topologyKey"], "topology.kubernetes.io/zone", "{default}");
+    assert_eq!(affinity(&["--set-json", "affinity.podAntiAffinity={}"]), json!({"podAntiAffinity": {}}));
+}
+
+#[test]
 fn native_election_reads_the_lease_of_kubernetes_controller_and_only_a_stand_in_writes_it() {
     let native = "native.enabled=true";
     // In the whole cluster the controller has these rights on every Lease.

@@ -49,7 +49,7 @@ fn manifest(rendered: &str) -> String {
     let template = &template["spec"]["template"];
     let mut spec = template["spec"].as_object().unwrap().clone();
     // The kubelet reads no ServiceAccount, and nothing schedules a static pod.
-    for field in ["serviceAccountName", "automountServiceAccountToken", "topologySpreadConstraints"] {
+    for field in ["serviceAccountName", "automountServiceAccountToken", "topologySpreadConstraints", "affinity"] {
         assert!(spec.remove(field).is_some(), "the Deployment has no {field}");
     }
     let pod = json!({
