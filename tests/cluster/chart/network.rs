@@ -7,7 +7,9 @@ use super::rendering::{documents, render};
 
 #[test]
 fn policy_allows_the_api_server_names_if_some_are_looked_up_and_what_is_added() {
-    let dns = json!({"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53}]});
+    let dns = json!({"ports": [
+        {"port": 53, "protocol": "UDP"}, {"port": 53}, {"port": 5353, "protocol": "UDP"}, {"port": 5353},
+    ]});
     let api_server = json!({"ports": [{"port": 443}, {"port": 6443}]});
     let variable = |name: &str, value: &str| format!(r#"extraEnv=[{{"name":"{name}","value":"{value}"}}]"#);
     for (value, expected) in [
