@@ -53,9 +53,9 @@ fn pods_in_the_network_of_the_node_replace_one_another_and_are_probed_where_they
     assert!(container["args"].as_array().unwrap().contains(&json!("--admin-address=127.0.0.1:10262")), "{container}");
     assert_eq!(container["ports"], json!([{"name": "admin", "containerPort": 10262}]));
     assert_eq!(container["livenessProbe"]["httpGet"], json!({"path": "/livez", "port": "admin", "host": "127.0.0.1"}));
-    let own = r#"strategy={"type":"Recreate"}"#;
+    let own = r#"strategy.rollingUpdate={"maxSurge":0,"maxUnavailable":"100%"}"#;
     let deployment = object("Deployment", &["--set-json", host, "--set-json", own]);
-    assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(deployment["spec"]["strategy"], json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}}));
     assert_eq!(object("Deployment", &[])["spec"]["strategy"], Value::Null);
 }
 

@@ -40,7 +40,7 @@ fn wrong_values_are_rejected_with_a_message() {
         (r#"global.imagePullSecrets=[{"secret":"a"}]"#, "at '/global/imagePullSecrets/0'"),
         (r#"image.registry="r example""#, "at '/image/registry': 'r example' does not match pattern"),
         (r#"image.repository="""#, "at '/image/repository': '' does not match pattern"),
-        (r#"strategy.type="Rolling""#, "at '/strategy/type': value must be one of 'RollingUpdate', 'Recreate'"),
+        (r#"strategy.type="Recreate""#, "at '/strategy/type': value must be 'RollingUpdate'"),
         (r#"serviceAccount.automount="no""#, "at '/serviceAccount/automount': got string, want boolean"),
         (r#"leaderElection.leaseName="""#, "at '/leaderElection/leaseName': '' does not match pattern"),
         ("candidateValidity=30", "at '/candidateValidity': got number, want string"),
