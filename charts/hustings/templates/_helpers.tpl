@@ -93,22 +93,6 @@ httpGet: {path: {{ .path }}, port: admin{{ with .host }}, host: {{ trimAll "[]" 
 {{- toYaml (concat (.Values.deployment.enabled | ternary (list $account) list) (.Values.extraSubjects | default list)) }}
 {{- end }}
 
-{{- /* The flags of extraArgs and the variables of extraEnv that are flags, as an object from the names of flags to their
-values, each after "=". A flag without a value is empty. */}}
-{{- define "hustings.extraFlags" -}}
-{{- $flags := dict }}
-{{- range .Values.extraEnv }}
-{{- if and (hasPrefix "HUSTINGS_" .name) (hasKey . "value") }}
-{{- $_ := set $flags (.name | trimPrefix "HUSTINGS_" | lower | replace "_" "-") (printf "=%v" .value) }}
-{{- end }}
-{{- end }}
-{{- range .Values.extraArgs }}
-{{- $name := regexFind "^--[^=]*" . }}
-{{- $_ := set $flags (trimPrefix "--" $name) (trimPrefix $name .) }}
-{{- end }}
-{{- toJson $flags }}
-{{- end }}
-
 {{- /* The flag for one item of assist.leases. */}}
 {{- define "hustings.assisted" -}}
 --assist={{ .lease }}
@@ -119,22 +103,24 @@ values, each after "=". A flag without a value is empty. */}}
 
 {{- /* The namespace of the controllers' own Lease. */}}
 {{- define "hustings.leaseNamespace" -}}
-{{- $flags := include "hustings.extraFlags" . | fromJson }}
-{{- $extra := get $flags "leader-elect-resource-namespace" | trimPrefix "=" | trim }}
-{{- .Values.leaderElection.namespace | default $extra | default .Release.Namespace }}
+{{ .Values.leaderElection.namespace | default .Release.Namespace }}
 {{- end }}
 
 {{- /* Whether the controller looks names up. By default the address of the API server is an IP address of the environment. A
 kubeconfig file may name a host. A variable names a host if its value is not empty and has no IP address as its host. */}}
 {{- define "hustings.usesDns" -}}
 {{- $dns := .Values.networkPolicy.dns }}
-{{- $uses := hasKey (include "hustings.extraFlags" . | fromJson) "kubeconfig" }}
+{{- $uses := false }}
+{{- range .Values.extraArgs }}
+{{- $uses = or $uses (hasPrefix "--kubeconfig=" .) }}
+{{- end }}
 {{- range .Values.extraEnv }}
-{{- $value := toString (.value | default "") }}
+{{- $value := .value | default "" }}
+{{- $isFile := has .name (list "KUBECONFIG" "HUSTINGS_KUBECONFIG") }}
 {{- $names := regexMatch "^(KUBERNETES_SERVICE_HOST|(?i:https?_proxy|all_proxy))$" .name }}
 {{- $isAddress := regexMatch "^([a-z0-9]+://)?([^@/]*@)?(localhost|[0-9.]+|\\[[0-9a-fA-F:.]+\\]|[0-9a-fA-F]*:[0-9a-fA-F:.]*)(:[0-9]+)?(/.*)?$" $value }}
 {{- $isUnknown := hasKey . "valueFrom" }}
-{{- $uses = or $uses (eq .name "KUBECONFIG") (and $names (or $isUnknown (and $value (not $isAddress)))) }}
+{{- $uses = or $uses $isFile (and $names (or $isUnknown (and $value (not $isAddress)))) }}
 {{- end }}
 {{- if or (eq $dns "always") (and (eq $dns "auto") $uses) }}true{{ end }}
 {{- end }}

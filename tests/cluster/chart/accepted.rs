@@ -13,7 +13,7 @@ use super::{HELMS, helm, repository, run_helm};
 const SYSTEM: &str = "hustings-system";
 
 /// Values as `--set-json` reads them.
-const VALUES: [&str; 88] = [
+const VALUES: [&str; 76] = [
     // The durations of the own Lease, at the edges of each rule.
     r#"leaderElection.leaseDuration="1s""#,
     r#"leaderElection={"leaseDuration":"1s","renewDeadline":"990ms","retryPeriod":"100ms"}"#,
@@ -79,8 +79,6 @@ const VALUES: [&str; 88] = [
     r#"assist.leases=[{"lease":"shop/web"}],evidence.pods=true,watchNamespaces=["a"]"#,
     r#"assist.leases=[{"lease":"a/web","podNamespace":"b"}],evidence.pods=true,watchNamespaces=["a"]"#,
     r#"assist.leases=[{"lease":"a/web","podNamespace":"b"}],evidence.pods=true,watchNamespaces=["a","b"]"#,
-    r#"assist.leases=[{"lease":"a/web"}],evidence.pods=true,extraArgs=["--watch-namespaces=b"]"#,
-    r#"assist.leases=[{"lease":"a/web"}],evidence.pods=true,extraArgs=["--watch-namespaces=b, a"]"#,
     r#"assist.leases=[{"lease":"kube-node-lease/web"}],evidence.pods=true"#,
     r#"log.level="off""#,
     r#"log.level="info,hustings=debug,kube_client::client""#,
@@ -90,21 +88,11 @@ const VALUES: [&str; 88] = [
     r#"log.level="é=info""#,
     r#"log.level="""#,
     // Flags and variables of their own.
-    r#"extraArgs=["--metrics-lease-limit=50","--ui","--native","--native-stand-in=on"]"#,
-    r#"extraArgs=["--native-stand-in"]"#,
-    r#"extraArgs=["--native=false","--native-stand-in"]"#,
-    r#"extraArgs=["--evidence-nodes"],evidence.pods=true"#,
-    r#"extraArgs=["--evidence-pods"],evidence.pods=true"#,
-    r#"extraArgs=["--evidence-pod-selector=app in (a,b)"],evidence.pods=true"#,
-    r#"extraArgs=["--ui","--ui"]"#,
-    r#"extraArgs=["--watch-namespaces=a, b,,"]"#,
-    r#"extraArgs=["--watch-namespaces=a,B"]"#,
-    r#"extraArgs=["--leader-elect-resource-namespace=other"]"#,
-    r#"extraArgs=["-nother"]"#,
-    r#"extraEnv=[{"name":"HUSTINGS_NATIVE_STAND_IN","value":"true"}]"#,
-    r#"extraEnv=[{"name":"HUSTINGS_NATIVE_STAND_IN","value":"true"}],native.enabled=true"#,
+    r#"extraArgs=["--metrics-lease-limit=50","--context=a","--leader-elect=on"]"#,
+    r#"extraArgs=["--context=a","--context=a"]"#,
+    r#"extraEnv=[{"name":"HUSTINGS_METRICS_LEASE_LIMIT","value":" 50"},{"name":"HUSTINGS_LEADER_ELECT","value":"Yes"}]"#,
     r#"extraEnv=[{"name":"HUSTINGS_METRICS_LEASE_LIMIT","value":"many"}]"#,
-    r#"extraEnv=[{"name":"HUSTINGS_SETTLING","value":"overridden"},{"name":"HUSTINGS_UNKNOWN","value":"x"}]"#,
+    r#"extraEnv=[{"name":"HUSTINGS_LEADER_ELECT","value":""}]"#,
 ];
 
 #[test]
@@ -126,26 +114,33 @@ fn chart_accepts_the_values_with_which_the_controller_starts_and_no_others() {
     fs::remove_dir_all(bare).unwrap();
 }
 
+/// The flags that no value of the chart sets.
+const FREE: [&str; 4] = ["kubeconfig", "context", "leader-elect", "metrics-lease-limit"];
+
 /// Each flag of the controller with each kind of value, beside the flags that the chart sets.
 #[test]
-fn chart_knows_every_flag_of_the_controller_and_the_form_of_its_value() {
+fn chart_refuses_flags_that_a_value_sets_and_knows_the_form_of_all_others() {
     let mut whole = command(Program::Hustings);
     whole.build();
     let controller = whole.find_subcommand("controller").unwrap();
     let flags: Vec<_> = controller.get_arguments().filter_map(|argument| argument.get_long()).collect();
-    assert!(flags.contains(&"kubeconfig") && flags.contains(&"metrics-lease-limit"), "{flags:?}");
+    assert!(FREE.iter().all(|flag| flags.contains(flag)), "{flags:?}");
     let (arguments, variables) = container(&render(&[]));
     for flag in flags.iter().chain(&["no-such-flag"]) {
         // These end the controller, although they are no mistake.
         if ["help", "version"].contains(flag) {
             continue;
         }
+        if flags.contains(flag) && !FREE.contains(flag) {
+            let variable = format!("HUSTINGS_{}", flag.to_uppercase().replace('-', "_"));
+            for value in [format!(r#"extraArgs=["--{flag}"]"#), format!(r#"extraEnv=[{{"name":"{variable}"}}]"#)] {
+                let said = refusal(&["--set-json", &value]).unwrap_or_default();
+                assert!(said.contains("set the value of the chart instead"), "{value}: {said}");
+            }
+            continue;
+        }
         for value in ["", "=true", "=7", "=a", "=No", "="] {
             let flag = format!("--{flag}{value}");
-            // Two flags together are not refused: see the other test.
-            if flag.starts_with("--native-stand-in") || flag.starts_with("--evidence-nodes") {
-                continue;
-            }
             let arguments = arguments.iter().cloned().chain([OsString::from(&flag)]).collect();
             let config = controller_config(arguments, &variables);
             // Without the own Lease there may be one controller.
@@ -171,7 +166,17 @@ fn chart_rejects_more_than_the_controller_where_it_is_simpler_or_where_the_pod_w
         (r#"extraEnv=[{"name":"HUSTINGS_LEADER_ELECT","value":"off"}]"#, "every controller elects: set replicas to 1"),
         (r#"extraArgs=["--"]"#, "-- is not a flag of `hustings controller`"),
         (r#"extraArgs=["--help"]"#, "--help is not a flag of `hustings controller`"),
+        (r#"extraEnv=[{"name":"HUSTINGS_OTHER"}]"#, "HUSTINGS_OTHER is not a variable of `hustings controller`"),
+        (r#"extraArgs=["-nother"]"#, "the chart itself sets -nother: set the value of the chart instead"),
         (r#"extraArgs=["--settling=2s"]"#, "the chart itself sets --settling=2s: set the value of the chart instead"),
+        (
+            r#"extraEnv=[{"name":"HUSTINGS_SETTLING","value":"2s"}]"#,
+            "the chart itself sets --settling, the flag of HUSTINGS_SETTLING: set the value of the chart instead",
+        ),
+        (
+            r#"leaderElection.namespace="kube-node-lease""#,
+            "leaderElection.namespace: kube-node-lease holds the heartbeats",
+        ),
         (r#"adminHost="127.0.0.1""#, "adminHost: needs hostNetwork"),
         (r#"dnsPolicy="ClusterFirstWithHostNet""#, "dnsPolicy: ClusterFirstWithHostNet needs hostNetwork"),
         ("hostNetwork=true,adminPort=10257", "adminPort: 10257 is a port of Kubernetes"),

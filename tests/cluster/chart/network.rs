@@ -61,12 +61,7 @@ fn pods_in_the_network_of_the_node_replace_one_another_and_are_probed_where_they
 
 #[test]
 fn role_for_the_own_lease_is_in_the_namespace_of_that_lease() {
-    for (value, expected) in [
-        ("replicas=1", "hustings-system"),
-        (r#"leaderElection.namespace="other""#, "other"),
-        (r#"extraArgs=["--leader-elect-resource-namespace=other"]"#, "other"),
-        (r#"extraEnv=[{"name":"HUSTINGS_LEADER_ELECT_RESOURCE_NAMESPACE","value":"other"}]"#, "other"),
-    ] {
+    for (value, expected) in [("replicas=1", "hustings-system"), (r#"leaderElection.namespace="other""#, "other")] {
         let flow = ["--set", "flowSchema.enabled=true"];
         let objects =
             documents(&render(&[&["--set-json", value, "--set", "watchNamespaces={shop}"][..], &flow].concat()));

@@ -47,10 +47,17 @@ fn wrong_values_are_rejected_with_a_message() {
         (r#"extraArgs="--settling=1s""#, "at '/extraArgs': got string, want array"),
         (r#"extraArgs=["settling=1s"]"#, "at '/extraArgs/0': 'settling=1s' does not match pattern"),
         (r#"extraEnv=[{"value":"a"}]"#, "at '/extraEnv/0': missing property 'name'"),
+        (r#"extraEnv=[{"name":"a","value":1}]"#, "at '/extraEnv/0/value': got number, want string"),
+        (
+            r#"extraSubjects=[{"kind":"ServiceAccount","name":"a"}]"#,
+            "at '/extraSubjects/0': missing property 'namespace'",
+        ),
+        ("adminPort=80", "at '/adminPort': minimum: got 80, want 1,024"),
         (r#"volumes=[{"emptyDir":{}}]"#, "at '/volumes/0': missing property 'name'"),
         (r#"volumeMounts=[{"name":"a"}]"#, "at '/volumeMounts/0': missing property 'mountPath'"),
         (r#"resources.request={"cpu":1}"#, "at '/resources': additional properties 'request' not allowed"),
         ("livenessProbe.path=1", "at '/livenessProbe': additional properties 'path' not allowed"),
+        ("livenessProbe.successThreshold=2", "at '/livenessProbe/successThreshold': value must be 1"),
         ("readinessProbe.periodSeconds=0", "at '/readinessProbe/periodSeconds': minimum: got 0, want 1"),
         ("affinity.podAffinities={}", "at '/affinity': additional properties 'podAffinities' not allowed"),
         (r#"topologySpreadConstraints=[{"maxSkew":1}]"#, "at '/topologySpreadConstraints/0': missing properties"),
@@ -100,7 +107,13 @@ fn values_that_exclude_or_need_each_other_are_rejected() {
             "assist.leases: a/b needs the namespace c: add it to watchNamespaces",
         ),
         ("assist.leases[0].lease=a/b,assist.leases[1].lease=a/b,assist.leases[1].container=c", "a/b is there twice"),
-        ("extraEnv[0].name=HUSTINGS_ASSIST,extraEnv[0].value=a/b", "set assist.leases instead of HUSTINGS_ASSIST"),
+        (
+            "hostNetwork=true,adminHost=127.0.0.1,podMonitor.enabled=true",
+            "adminHost: Prometheus does not reach 127.0.0.1",
+        ),
+        ("hostNetwork=true,adminHost=[::1],serviceMonitor.enabled=true", "adminHost: Prometheus does not reach [::1]"),
+        ("deployment.enabled=false,serviceMonitor.enabled=true", "serviceMonitor.enabled: needs deployment.enabled"),
+        ("deployment.enabled=false,networkPolicy.enabled=true", "networkPolicy.enabled: needs deployment.enabled"),
     ] {
         let said = refusal(HELMS[0], &["--set", values]);
         assert!(said.contains(reason), "{values}: {said}");
