@@ -35,8 +35,12 @@ pub(super) struct Display {
     timeline: Timeline,
     /// When the record last changed, by both clocks.
     changed: Option<(Moment, WireTime)>,
-    /// The newest observed version of the Lease.
+    /// The newest observed version of the Lease; 0 while there is none.
     version: u64,
+    /// The UID of the last observed version.
+    uid: String,
+    /// When the watch lost the Lease.
+    lost_at: Option<WireTime>,
     /// The verdicts of the last decision.
     lease: LeaseVerdict,
     candidates: Vec<CandidateVerdict>,
@@ -75,6 +79,8 @@ impl Display {
             timeline,
             changed: None,
             version: 0,
+            uid: String::new(),
+            lost_at: None,
             lease: LeaseVerdict::Unread,
             candidates,
             origin: Origin::Copy,
@@ -101,8 +107,9 @@ impl Display {
         }
         self.is_stale |= report.had_expired || !matches!(report.step, Some(Step::Renewed | Step::Same));
         let Some(observed) = election.lease() else {
+            // Whether it was deleted, or has only lost its label, shows in the next version, if there is one.
             if std::mem::take(&mut self.version) > 0 {
-                self.timeline.vacate(now.wall, Unheld::Missing.into());
+                self.lost_at = Some(now.wall);
             }
             return;
         };
@@ -114,6 +121,11 @@ impl Display {
             return;
         }
         self.is_stale |= report.step != Some(Step::Renewed);
+        let lost_at = self.lost_at.take().filter(|_| self.uid != record.uid);
+        if let Some(lost_at) = lost_at {
+            self.timeline.vacate(lost_at, Unheld::Missing.into());
+        }
+        self.uid.clone_from(&record.uid);
         self.timeline.recall(&record.history);
         let ended = report.step.as_ref().and_then(Step::ended).cloned();
         match (&record.holder, election.stage()) {

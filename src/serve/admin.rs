@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{Query, State};
@@ -11,8 +12,10 @@ use axum::routing::get;
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::health::Health;
+use super::http::refusal;
 
 /// The routes of the admin server. Commands may add their own.
 pub fn router(health: Health, registry: Arc<Registry>) -> Router {
@@ -26,10 +29,13 @@ pub fn router(health: Health, registry: Arc<Registry>) -> Router {
 /// The most answers of `/metrics` that are in memory at a time, sent or being sent. Each may have megabytes.
 const MOST_EXPOSITIONS: usize = 4;
 
+/// How old metrics may be that are served again while clients read too many former answers.
+const LONGEST_AGE: Duration = Duration::from_secs(10);
+
 /// The metrics, and the last answers that clients are still reading.
 struct Exposition {
     registry: Arc<Registry>,
-    sent: Mutex<VecDeque<Bytes>>,
+    sent: Mutex<VecDeque<(Instant, Bytes)>>,
 }
 
 impl Exposition {
@@ -37,20 +43,21 @@ impl Exposition {
         Self { registry, sent: Mutex::new(VecDeque::new()) }
     }
 
-    /// The metrics as text. While clients read too many former answers, this is the last one of these: slow clients must
-    /// cost no memory.
-    fn text(&self) -> Result<Bytes, std::fmt::Error> {
+    /// The metrics as text. Slow clients must cost no memory: while they read too many former answers, this is the last
+    /// one of these, or `None` if that is old.
+    fn text(&self) -> Result<Option<Bytes>, std::fmt::Error> {
         // Nothing below panics while it holds the lock.
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        sent.retain(|text| !text.is_unique());
-        if let Some(last) = sent.back().filter(|_| sent.len() >= MOST_EXPOSITIONS) {
-            return Ok(last.clone());
+        sent.retain(|(_, text)| !text.is_unique());
+        if let Some((at, last)) = sent.back().filter(|_| sent.len() >= MOST_EXPOSITIONS) {
+            return Ok((at.elapsed() <= LONGEST_AGE).then(|| last.clone()));
         }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         text.shrink_to_fit();
-        sent.push_back(text.into());
-        Ok(sent.back().cloned().unwrap_or_default())
+        let text = Bytes::from(text);
+        sent.push_back((Instant::now(), text.clone()));
+        Ok(Some(text))
     }
 }
 
@@ -82,8 +89,11 @@ async fn readyz(State(health): State<Health>, Query(Verbosity { verbose }): Quer
 
 async fn metrics(State(exposition): State<Arc<Exposition>>) -> Response {
     match exposition.text() {
-        Ok(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-            .into_response(),
+        Ok(Some(text)) => {
+            ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+                .into_response()
+        }
+        Ok(None) => refusal(StatusCode::SERVICE_UNAVAILABLE, "too many clients are reading the metrics slowly"),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
@@ -141,17 +151,22 @@ mod tests {
         assert_eq!(get(&health, "/livez").await, (200, "ok\n".to_owned()));
     }
 
-    #[test]
-    fn answers_that_nobody_reads_take_the_memory_of_a_few() {
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_nobody_reads_take_the_memory_of_a_few() {
         let exposition = Exposition::new(Arc::default());
-        let mut unread: Vec<_> = (0..9).map(|_| exposition.text().unwrap()).collect();
+        let next = || exposition.text().unwrap();
+        let mut unread: Vec<_> = (0..9).map(|_| next().unwrap()).collect();
         let distinct = |texts: &[Bytes]| texts.iter().map(|text| text.as_ptr()).collect::<BTreeSet<_>>().len();
         assert_eq!(distinct(&unread), MOST_EXPOSITIONS);
         // The first one has been read, so the next one is new.
         unread.remove(0);
-        unread.push(exposition.text().unwrap());
+        unread.push(next().unwrap());
         assert_eq!(distinct(&unread), MOST_EXPOSITIONS);
         assert_ne!(unread[8].as_ptr(), unread[7].as_ptr());
+        tokio::time::advance(2 * LONGEST_AGE).await;
+        assert_eq!(next(), None, "old values would look like new ones");
+        unread.clear();
+        assert!(next().is_some());
     }
 
     #[tokio::test]

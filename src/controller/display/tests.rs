@@ -28,6 +28,7 @@ struct Scene {
     stores: Stores,
     shown: Option<ElectionView>,
     version: u64,
+    uid: &'static str,
     now: Now,
 }
 
@@ -37,7 +38,7 @@ impl Scene {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(EPOCH) };
         let (writer, mut stores) = (Writer::default(), Stores::default());
         stores.add_candidates(&Scope::Cluster, writer.as_reader());
-        let mut scene = Self { election, display, writer, stores, shown: None, version: 100, now };
+        let mut scene = Self { election, display, writer, stores, shown: None, version: 100, uid: "u", now };
         for candidate in candidates {
             scene.candidate(candidate);
         }
@@ -73,7 +74,7 @@ impl Scene {
         annotations.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let lease = ReadLease::from_json(json!({
             "metadata": {
-                "namespace": "n", "name": "l", "uid": "u", "resourceVersion": self.version.to_string(),
+                "namespace": "n", "name": "l", "uid": self.uid, "resourceVersion": self.version.to_string(),
                 "labels": { "hustings.io/enrolled": "true" }, "annotations": annotations,
             },
             "spec": {

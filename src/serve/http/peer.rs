@@ -35,8 +35,8 @@ impl Peer {
         Self { ip, ..Self::default() }
     }
 
-    /// Whether the connection comes from this host, as everything does that `kubectl port-forward` forwards. Proxies of a
-    /// service mesh use other addresses of `127.0.0.0/8`, so these do not count.
+    /// Whether the connection comes from this host, as everything does that `kubectl port-forward` forwards. Istio's
+    /// proxy uses another address of `127.0.0.0/8`, which does not count.
     pub(crate) fn is_local(&self) -> bool {
         self.ip.is_some_and(|ip| {
             matches!(ip.to_canonical(), IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST))

@@ -53,18 +53,23 @@ fn a_gap_begins_with_the_release_or_with_the_first_observation() {
 }
 
 #[test]
-fn the_term_of_a_deleted_lease_ends_with_the_lease() {
-    for decides in [true, false] {
-        let mut scene = Scene::new(&two());
-        let view = |scene: &mut Scene| if decides { scene.decided() } else { scene.on_standby() };
-        scene.lease("a", "s/1/15", 7, &json!({}));
-        view(&mut scene);
-        scene.pass(5_000);
-        scene.observe(Observation::LeaseMissing { source: Source::Watch });
-        assert_eq!(timeline(&view(&mut scene)), ["5- the Lease does not exist", "-60-5 a"]);
-        scene.pass(1_000);
-        scene.lease("b", "t/1/15", 0, &json!({}));
-        assert_eq!(timeline(&view(&mut scene)), ["6- b", "5-6 the Lease does not exist", "-60-5 a"]);
+fn the_term_of_a_deleted_lease_ends_with_the_lease_and_that_of_a_lease_without_its_label_does_not() {
+    for (uid, expected) in
+        [("v", ["6- a", "5-6 the Lease does not exist", "-60-5 a"].as_slice()), ("u", ["-60- a"].as_slice())]
+    {
+        for decides in [true, false] {
+            let mut scene = Scene::new(&two());
+            let view = |scene: &mut Scene| if decides { scene.decided() } else { scene.on_standby() };
+            scene.lease("a", "s/1/15", 7, &json!({}));
+            view(&mut scene);
+            scene.pass(5_000);
+            scene.observe(Observation::LeaseMissing { source: Source::Watch });
+            assert_eq!(timeline(&view(&mut scene)), ["-60- a"]);
+            scene.pass(1_000);
+            scene.uid = uid;
+            scene.lease("a", "s/1/15", 7, &json!({}));
+            assert_eq!(timeline(&view(&mut scene)), expected);
+        }
     }
 }
 

@@ -358,7 +358,10 @@ document.addEventListener("keydown", (event) => {
 
 // A click anywhere in a row opens it, unless it selects text.
 byId("rows").addEventListener("click", (event) => {
-  if (!event.target.closest("a") && getSelection().isCollapsed) event.target.closest("tr")?.querySelector("a").click();
+  const link = event.target.closest("tr")?.querySelector("a");
+  if (!link || event.target.closest("a") || !getSelection().isCollapsed) return;
+  const { ctrlKey, metaKey, shiftKey } = event;
+  link.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey, metaKey, shiftKey }));
 });
 
 byId("search").addEventListener("input", applyFilter);
