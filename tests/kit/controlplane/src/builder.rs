@@ -7,7 +7,7 @@ use std::{
     collections::hash_map::RandomState,
     fs,
     hash::{BuildHasher, Hasher},
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, TcpListener, UdpSocket},
     path::Path,
     process::Command,
 };
@@ -166,7 +166,9 @@ impl Builder {
         }
 
         let (members, servers) = if self.replicated { (MEMBERS, SERVERS) } else { (1, 1) };
-        let mut ports = free_ports(2 * members + servers)?;
+        let (mut ports, reserved) = free_ports(2 * members + servers, RandomState::new().build_hasher().finish())?
+            .into_iter()
+            .unzip::<_, _, Vec<_>, Vec<_>>();
         let (client_ports, peer_ports) = (ports.split_off(members + servers), ports.split_off(servers));
         let network = self.replicated.then(|| Network::new(&ports, &client_ports, &peer_ports)).transpose()?;
         let address = |forwarders: Option<&Vec<Forwarder>>, number: usize, direct: u16| {
@@ -240,8 +242,19 @@ impl Builder {
         let front = network.as_ref().map_or(local(ports[0]), |network| network.front.address());
         let url = format!("https://{front}").parse().context("cannot make the URL")?;
         let (audit, tools) = (self.audit, self.tools.clone());
-        let plane =
-            ControlPlane { servers, members, network, namespaces, run, url, authority, admin_token, audit, tools };
+        let plane = ControlPlane {
+            servers,
+            members,
+            network,
+            namespaces,
+            run,
+            url,
+            authority,
+            admin_token,
+            audit,
+            tools,
+            _reserved: reserved,
+        };
         plane.write_kubeconfig(&plane.kubeconfig(), &plane.admin_token, "default")?;
         Ok(plane)
     }
@@ -260,14 +273,16 @@ impl NativeElection {
 }
 
 /// Ports below those of outgoing connections (from 32768 on Linux, from 49152 elsewhere). Otherwise the kernel could
-/// assign one to a connection while its server restarts.
-fn free_ports(number: usize) -> Result<Vec<u16>> {
+/// assign one to a connection while its server restarts. Each comes with a UDP socket of its number: while that exists, no
+/// other control plane takes the port, although its server may be dead.
+fn free_ports(number: usize, start: u64) -> Result<Vec<(u16, UdpSocket)>> {
     const FIRST: u64 = 20_000;
     const COUNT: u64 = 12_000;
-    let start = RandomState::new().build_hasher().finish() % COUNT;
-    let ports: Vec<u16> = (0..COUNT)
-        .filter_map(|offset| u16::try_from(FIRST + (start + offset) % COUNT).ok())
-        .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+    let reserve = |port| Some((port, UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok()?));
+    let ports: Vec<_> = (0..COUNT)
+        .filter_map(|offset| u16::try_from(FIRST + (start % COUNT + offset) % COUNT).ok())
+        .filter_map(reserve)
+        .filter(|(port, _)| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
         .take(number)
         .collect();
     ensure!(ports.len() == number, "too few free ports on the loopback interface");
@@ -282,4 +297,18 @@ fn random_token() -> String {
 /// The name of a daemon. The first of several has the same name as a single one.
 fn name(kind: &str, number: usize) -> String {
     if number == 0 { kind.to_owned() } else { format!("{kind}-{number}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_control_planes_have_the_same_ports_even_while_no_process_listens() {
+        let of = |ports: &[(u16, UdpSocket)]| ports.iter().map(|(port, _)| *port).collect::<Vec<_>>();
+        let start = RandomState::new().build_hasher().finish();
+        let first = free_ports(3, start).unwrap();
+        let second = free_ports(3, start).unwrap();
+        assert!(of(&first).iter().all(|port| !of(&second).contains(port)));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::UdpSocket,
     ops::Deref,
     path::Path,
     process::Command,
@@ -39,6 +40,8 @@ pub struct ControlPlane {
     pub(crate) admin_token: String,
     pub(crate) audit: bool,
     pub(crate) tools: Tools,
+    /// Keeps other control planes from the ports of processes that are dead for a while.
+    pub(crate) _reserved: Vec<UdpSocket>,
 }
 
 /// An API server, or a member of etcd.
