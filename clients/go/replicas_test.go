@@ -32,13 +32,13 @@ func TestReplicasOfTwoLanguagesNeverLeadAtOnce(t *testing.T) {
 	report, lease := filepath.Join(t.TempDir(), "report"), "mixed-"+suffix()
 	start := func(identity string) *exec.Cmd {
 		return helper{
-			Kubeconfig: kubeconfig, Lease: lease, Report: report, Seconds: [3]float64{3, 2, 0.4},
+			Kubeconfig: kubeconfig, Lease: lease, Report: report, Seconds: [3]float64{6, 3, 0.4},
 			Identity: identity,
 		}.start(t)
 	}
 	startRust := func(identity string) *exec.Cmd {
 		command := exec.Command(binary, "run", "--kubeconfig", kubeconfig, "--namespace", "default", "--lease", lease, "--direct",
-			"--identity", identity, "--lease-duration", "3s", "--renew-deadline", "2s", "--retry-period", "400ms",
+			"--identity", identity, "--lease-duration", "6s", "--renew-deadline", "3s", "--retry-period", "400ms",
 			"--stop-grace", "1s", "--", os.Args[0])
 		return startCommand(t, command, helperVariable+`={"Report":"`+report+`","Identity":"`+identity+`"}`)
 	}

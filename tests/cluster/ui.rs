@@ -10,13 +10,13 @@ mod screenshots;
 use std::process::Command;
 
 use hustings_client::api::{MicroTime, ReadLease};
-use hustings_controlplane::Process;
+use hustings_controlplane::{Process, free_port};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use self::browser::{Browser, DESKTOP, PHONE, Screen, free_port, with_browser};
+use self::browser::{Browser, DESKTOP, PHONE, Screen, with_browser};
 use crate::controller::peer::Peer;
 use crate::controller::support::{World, binary, eventually};
 
@@ -28,8 +28,8 @@ struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    async fn start(world: &'a World) -> Self {
-        Self::start_at(world, free_port().await)
+    fn start(world: &'a World) -> Self {
+        Self::start_at(world, free_port().unwrap())
     }
 
     fn start_at(world: &'a World, port: u16) -> Self {
@@ -81,7 +81,7 @@ fn cell(lease: &str, column: usize) -> String {
 async fn the_page_shows_what_the_api_shows_and_follows_a_hand_over() {
     let world = World::new("ui-live").await;
     with_browser(&world.plane, DESKTOP, async |browser| {
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         let first = Peer::start(&world, "work", "first", "1.2.0").await;
         let second = Peer::start(&world, "work", "second", "1.2.0").await;
         let leads = |lease: &ReadLease| lease.record.holder.is_some() && !lease.record.is_open();
@@ -131,7 +131,7 @@ async fn the_page_shows_what_the_api_shows_and_follows_a_hand_over() {
 async fn the_page_says_that_it_is_disconnected_and_reconnects_after_a_restart() {
     let world = World::new("ui-restart").await;
     with_browser(&world.plane, DESKTOP, async |browser| {
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         let peer = Peer::start(&world, "work", "a", "1.2.0").await;
         world.led_by("work", &peer.name).await;
         served.open(browser, None).await;
@@ -172,7 +172,7 @@ async fn a_lease_that_a_standby_has_not_read_is_unknown_and_not_vacant() {
         }
         let spec = json!({ "leaseName": "work", "binaryVersion": "1.2.0", "emulationVersion": "1.2.0" });
         world.stand("a", spec).await;
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         served.open(browser, Some("work")).await;
         browser.wait("the holder", &format!("{} === 'x foreign leader'", cell("work", 1))).await;
         leases.delete("work", &DeleteParams::default()).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_lease_that_a_standby_has_not_read_is_unknown_and_not_vacant() {
 async fn the_keyboard_is_enough() {
     let world = World::new("ui-keyboard").await;
     with_browser(&world.plane, DESKTOP, async |browser| {
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
         for name in ["alpha", "beta", "gamma"] {
             leases.create(&PostParams::default(), &foreign_lease(name, &format!("holder-of-{name}"))).await.unwrap();
@@ -234,7 +234,7 @@ async fn the_page_fits_a_phone_and_is_dark_in_the_dark() {
     let long = "x".repeat(200);
     for screen in [PHONE, Screen { dark: false, ..PHONE }] {
         with_browser(&world.plane, screen, async |browser| {
-            let served = Served::start(&world).await;
+            let served = Served::start(&world);
             let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
             let lease = serde_json::to_value(foreign_lease(&long, &long)).unwrap();
             leases.patch(&long, &PatchParams::apply("test").force(), &Patch::Apply(lease)).await.unwrap();

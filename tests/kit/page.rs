@@ -6,7 +6,7 @@ use regex::Regex;
 const LEFT_OUT: &str = "...";
 
 /// What varies from run to run, and what replaces it before a comparison.
-const VARYING: [(&str, &str); 8] = [
+const VARYING: [(&str, &str); 9] = [
     (r"\b(hello|hustings)-[0-9a-z]+-[0-9a-z]{5}\b", "$1-POD"),
     (r"\b\d{4}-\d\d-\d\dT[0-9:.]+Z", "TIME"),
     (r"\btoken +\d+", "token NUMBER"),
@@ -16,6 +16,8 @@ const VARYING: [(&str, &str); 8] = [
     (r"\b(Standby|Unproven)\b", "STANDBY"),
     ("it is the only admissible candidate|no other candidate is known to be live", "WHY"),
     ("it has (an earlier name|existed for longer) than the next live candidate", "WHY"),
+    // A holder that stops waits for half a second to be asked, and then releases the Lease.
+    (r"\S+ is about to stop and was asked to hand over to (\S+)\.", "$1 was elected: WHY."),
 ];
 
 /// The commands in the blocks marked `console`, each with the lines of output that the page shows.

@@ -32,9 +32,9 @@ import (
 )
 
 var (
-	// quick are durations by which a term lasts for a second without a renewal, for tests that wait for its end.
+	// quick are durations by which a term lasts for a few seconds without a renewal, for tests that wait for its end.
 	quick = hustings.Timing{
-		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond, StopGrace: time.Minute,
+		LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: 100 * time.Millisecond, StopGrace: time.Minute,
 	}
 	// steady are durations by which a machine under load costs no term.
 	steady = hustings.Timing{

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use hustings_controlplane::{AuditEvent, ControlPlane, NativeElection};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::coordination::v1beta1::LeaseCandidate;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -134,6 +135,17 @@ async fn operator(plane: &ControlPlane, namespace: &str) -> std::path::PathBuf {
     });
     let bindings = Api::<RoleBinding>::namespaced(plane.admin(), namespace);
     bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    // The API server reads the binding a moment after it was created. The administrator asks, so the test does not count
+    // this request.
+    let right =
+        json!({ "namespace": namespace, "verb": "patch", "group": "coordination.k8s.io", "resource": "leases" });
+    let spec = json!({ "user": format!("system:serviceaccount:{namespace}:operator"), "resourceAttributes": right });
+    eventually("the role is in force", || async {
+        let review: SubjectAccessReview = serde_json::from_value(json!({ "spec": spec })).unwrap();
+        let review = Api::all(plane.admin()).create(&PostParams::default(), &review).await.unwrap();
+        review.status.filter(|status| status.allowed).map(drop).ok_or("not yet")
+    })
+    .await;
     plane.kubeconfig_for_service_account(namespace, "operator").await.unwrap()
 }
 

@@ -99,8 +99,10 @@ impl<'a> Shop<'a> {
             "spec": { "leaseName": "probe", "binaryVersion": "1", "emulationVersion": "1", "pingTime": "2026-01-01T00:00:00.000000Z" },
         });
         let lease = enrolled(&json!({ "hustings.io/session": "open" }));
-        self.write(&self.account, "POST", "leasecandidates", &candidate).await.is_err()
-            && self.write(&self.account, "POST", "leases", &lease).await.is_err()
+        // Without its role yet, the account is refused, too.
+        let says = |written: Result<(), String>, text: &str| written.is_err_and(|refusal| refusal.contains(text));
+        says(self.write(&self.account, "POST", "leasecandidates", &candidate).await, "only the controller writes")
+            && says(self.write(&self.account, "POST", "leases", &lease).await, "created without a session")
     }
 
     async fn pod(&'a self, name: &str) -> Member<'a> {
@@ -124,7 +126,8 @@ impl<'a> Shop<'a> {
         let request = http::Request::builder().method(method).uri(uri).header("content-type", kind);
         match client.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 403 => Err(status.message.clone()),
+            // The CRD may not be served yet.
+            Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => Err(status.message.clone()),
             Err(error) => panic!("{method} {path}: {error}"),
         }
     }

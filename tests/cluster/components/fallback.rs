@@ -35,9 +35,12 @@ async fn candidates_elect_among_themselves_only_while_there_is_no_controller() {
     assert_eq!((&prospect["dead"], &prospect["successor"]), (&json!("best"), &json!("second")), "{prospect:#}");
     let predicted = Duration::from_secs_f64(prospect["afterSeconds"].as_f64().unwrap());
     assert!((Duration::from_secs(30)..Duration::from_secs(40)).contains(&predicted), "{predicted:?}");
+    // The order of the candidates is a preference: on a busy machine the worse one may come first.
+    least.process.pause().unwrap();
     best.process.kill().unwrap();
     let killed = Timestamp::now();
     let led = second.says("leading", 0).await.time;
+    least.process.resume().unwrap();
     // The machine may be busy, so only an early successor is an error.
     let leaderless = Duration::try_from(led.duration_since(killed)).unwrap();
     assert!(leaderless > predicted.saturating_sub(Duration::from_secs(5)), "{leaderless:?} instead of {predicted:?}");

@@ -1,11 +1,11 @@
 //! A real Prometheus with the rules of the chart.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{ControlPlane, Process, free_port};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -52,7 +52,7 @@ impl Prometheus {
         fs::write(&config, text.to_string()).unwrap();
         promtool(&["check", "config"], &config);
         promtool(&["check", "rules"], &rule_file);
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
         let mut command = Command::new("prometheus");
         command
             .arg(format!("--config.file={}", config.display()))

@@ -72,7 +72,7 @@ async fn frozen_api_server_never_makes_two_leaders() {
     let _controller = install(&plane).await;
     let patient = Election::new(&plane, "patient").await;
     let hasty = Election::new(&plane, "hasty").await;
-    let default = patient.python("python", "1.31.0", "1.31.0", &[]).await;
+    let default = patient.python("python", "1.31.0", "1.31.0", &["--duration=30", "--deadline=25"]).await;
     let short = hasty.python("python", "1.31.0", "1.31.0", &["--duration=5", "--deadline=3", "--retry=0.2"]).await;
     let heirs = [patient.rust("heir", "1.32.0", "1.32.0"), hasty.rust("heir", "1.32.0", "1.32.0")];
     let first = default.says("leading", 0).await.token.unwrap();
@@ -84,7 +84,7 @@ async fn frozen_api_server_never_makes_two_leaders() {
     sleep(Duration::from_secs(4)).await;
     plane.apiserver().resume().unwrap();
 
-    // A term of 10 s outlasts this. One of 3 s does not, and another follows.
+    // A term of 25 s outlasts this. One of 3 s does not, and another follows.
     short.says("stopped", 0).await;
     until(
         "a replica leads",

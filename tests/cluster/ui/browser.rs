@@ -5,10 +5,10 @@ use std::panic::AssertUnwindSafe;
 use std::process::Command;
 
 use futures::FutureExt as _;
-use hustings_controlplane::{ControlPlane, PATIENCE, Process};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process, free_port};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::controller::support::eventually;
@@ -49,14 +49,9 @@ pub(super) async fn with_browser(plane: &ControlPlane, screen: Screen, body: imp
     }
 }
 
-/// A port of the loopback address that no process listens on.
-pub(super) async fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
-}
-
 impl Browser {
     async fn start(plane: &ControlPlane, screen: Screen) -> Self {
-        let address = format!("127.0.0.1:{}", free_port().await);
+        let address = format!("127.0.0.1:{}", free_port().unwrap());
         let mut command = Command::new("chromedriver");
         command.arg(format!("--port={}", address.rsplit(':').next().unwrap()));
         let driver = plane.spawn("chromedriver", command).unwrap();

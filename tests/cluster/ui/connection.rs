@@ -23,7 +23,7 @@ const SHORT_MINUTE: &str = "const [began, now, later] = [Date.now(), Date.now, s
 async fn a_page_that_gets_no_connection_says_that_too_many_may_be_open() {
     let world = World::new("ui-full").await;
     with_browser(&world.plane, DESKTOP, async |browser| {
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         served.listens().await;
         let mut pages = Vec::new();
         for _ in 0..MOST_PAGES {
@@ -51,7 +51,7 @@ async fn a_page_that_gets_no_connection_says_that_too_many_may_be_open() {
 async fn pages_in_the_background_hold_no_connection_and_their_titles_stay_true() {
     let world = World::new("ui-background").await;
     with_browser(&world.plane, DESKTOP, async |browser| {
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         served.open(browser, None).await;
         browser.run(SHORT_MINUTE).await;
         let first = browser.tab().await;

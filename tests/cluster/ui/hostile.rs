@@ -31,7 +31,7 @@ async fn no_name_and_no_annotation_is_ever_read_as_markup() {
             browser.run(&format!("delete window.breached; document.body.innerHTML = {}", json!(payload))).await;
             browser.wait("the payload works", "window.breached === 1").await;
         }
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
         for (number, payload) in PAYLOADS.into_iter().enumerate() {
             let mut lease = foreign_lease(&format!("hostile-{number}"), payload);

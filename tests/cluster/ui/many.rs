@@ -33,7 +33,7 @@ struct Figures {
 async fn a_thousand_leases_do_not_block_the_page() {
     let world = World::new("ui-thousand").await;
     with_browser(&world.plane, DESKTOP, async |browser| {
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
         futures::stream::iter(0..LEASES)
             .for_each_concurrent(AT_A_TIME, |number| {

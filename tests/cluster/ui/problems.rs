@@ -21,7 +21,7 @@ const PROBLEMS: &str = "[...document.querySelectorAll('#detail .problem')].map((
 async fn the_page_shows_what_is_wrong_and_why_a_holder_leads_as_the_api_does() {
     let world = World::new("ui-problems").await;
     with_browser(&world.plane, DESKTOP, async |browser| {
-        let served = Served::start(&world).await;
+        let served = Served::start(&world);
         let leader = Peer::start(&world, "work", "leader", "1.2.0").await;
         world.led_by("work", &leader.name).await;
         let _second = Peer::start(&world, "work", "second", "1.3.0").await;

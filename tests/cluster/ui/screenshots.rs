@@ -15,7 +15,7 @@ use crate::controller::support::World;
 #[ignore = "it writes the pictures of the documentation"]
 async fn screenshots() {
     let world = World::new("shop").await;
-    let served = Served::start(&world).await;
+    let served = Served::start(&world);
     let spec = |lease: &str| json!({ "leaseName": lease, "binaryVersion": "1.4.0", "emulationVersion": "1.4.0" });
     let mut peers = Vec::new();
     for (lease, replicas) in [("checkout", 3), ("ledger", 2), ("mailer", 1), ("search", 2), ("billing", 2)] {

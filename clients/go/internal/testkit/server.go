@@ -4,9 +4,11 @@ package testkit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -325,15 +328,20 @@ func merge(value, patch any) any {
 	return merged
 }
 
-// FreeAddress returns an address of this machine at which nothing listens.
+// FreeAddress returns an address of this machine at which nothing listens. Its port is below those that the kernel assigns,
+// one of which could be taken before its use.
 func FreeAddress(t testing.TB) *net.TCPAddr {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 20000 + rand.IntN(12000)})
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		return listener.Addr().(*net.TCPAddr)
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr)
 }
 
 // Eventually waits until the condition holds. It fails the test after three minutes.

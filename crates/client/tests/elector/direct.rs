@@ -31,7 +31,7 @@ async fn of_two_electors_one_leads_and_a_crash_costs_one_lease() -> Result<()> {
 
     let crashed = Instant::now();
     let second_term = leads(&second.leadership()).await?;
-    assert!(crashed.elapsed() < Duration::from_secs(30), "took {:?}, and the lease lasts 4 s", crashed.elapsed());
+    assert!(crashed.elapsed() < Duration::from_mins(1), "took {:?}, and the lease lasts 10 s", crashed.elapsed());
     assert_eq!(second_term.number, first_term.number + 1);
     assert!(second_term.token > first_term.token);
     Ok(())
@@ -70,7 +70,9 @@ async fn a_holder_at_rest_writes_once_per_retry_period_and_reads_nothing() -> Re
     eventually("the first renewal", || async { (count(&["patch"]).ok()? >= 3).then_some(()) }).await?;
     // On a busy machine, the watch is sometimes silent for two periods. The holder then reads the Lease.
     let (written, periods) = eventually("ten more renewals without a read", || async {
-        let (writes, reads, from) = (count(&["patch", "update"]).ok()?, count(&["get", "list"]).ok()?, Instant::now());
+        // What is written during the next two reads counts, and so does their time.
+        let from = Instant::now();
+        let (writes, reads) = (count(&["patch", "update"]).ok()?, count(&["get", "list"]).ok()?);
         eventually("ten more renewals", || async { (count(&["patch"]).ok()? >= writes + 10).then_some(()) })
             .await
             .ok()?;

@@ -64,7 +64,7 @@ async fn a_lease_is_not_taken_back_while_the_lock_of_the_former_run_is_held() ->
     let lease = stage.lease().await?.record;
     // Both times are by this machine's wall clock.
     let waited = lease.acquire_time.context("acquired")?.as_micros() - last_renewal.as_micros();
-    assert!(waited >= 4_000_000, "the lease had its time: {waited} us");
+    assert!(waited >= 10_000_000, "the lease had its time: {waited} us");
     let session = &lease.session.stamp().context("a session")?.session;
     assert_eq!(SessionStamp::place(session), None, "{session}");
     drop(heir);

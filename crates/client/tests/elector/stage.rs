@@ -29,8 +29,8 @@ pub(crate) const LONG: Durations = Durations {
 
 /// A lease that expires within the time that a test waits.
 pub(crate) const SHORT: Durations = Durations {
-    lease_duration_seconds: 4,
-    renew_deadline: Duration::from_millis(3_900),
+    lease_duration_seconds: 10,
+    renew_deadline: Duration::from_millis(9_500),
     request_timeout: Duration::from_secs(3),
     ..LONG
 };

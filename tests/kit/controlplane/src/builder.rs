@@ -10,6 +10,7 @@ use std::{
     net::{Ipv4Addr, TcpListener, UdpSocket},
     path::Path,
     process::Command,
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -287,6 +288,18 @@ fn free_ports(number: usize, start: u64) -> Result<Vec<(u16, UdpSocket)>> {
         .collect();
     ensure!(ports.len() == number, "too few free ports on the loopback interface");
     Ok(ports)
+}
+
+/// A port of the loopback interface that no process listens on, and that no control plane takes while this process runs.
+///
+/// # Errors
+/// Fails if no port is free.
+pub fn free_port() -> Result<u16> {
+    static RESERVED: Mutex<Vec<(u16, UdpSocket)>> = Mutex::new(Vec::new());
+    let found = free_ports(1, RandomState::new().build_hasher().finish())?;
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    reserved.extend(found);
+    reserved.last().map(|(port, _)| *port).context("no free port")
 }
 
 fn random_token() -> String {

@@ -31,7 +31,7 @@ mod tools;
 mod users;
 
 pub use audit::AuditEvent;
-pub use builder::{Builder, NativeElection};
+pub use builder::{Builder, NativeElection, free_port};
 pub use certificates::ClientCertificate;
 pub use counters::RequestCount;
 pub use elected::ElectedComponent;
