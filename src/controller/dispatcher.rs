@@ -273,11 +273,11 @@ impl Dispatcher {
             self.forget(&key);
             return;
         };
-        let is_ours = self.parts.elects(election) && self.scopes.is_listed(key.namespace());
-        if !is_ours {
+        let elects = self.parts.elects(election) && self.scopes.is_listed(key.namespace());
+        if !elects {
             self.parts.reporting.stand_by_for(&key);
         }
-        let may_decide = self.leads && is_ours;
+        let may_decide = self.leads && elects;
         let (actions, deadline) = if may_decide {
             let started = Instant::now();
             let mut decision = election.decide(now);

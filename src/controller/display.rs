@@ -178,7 +178,7 @@ impl Display {
 
     /// Decides on a copy of the election, unless the last such decision is still current.
     pub(super) fn judge_copy(&mut self, now: Now, election: &Election) {
-        if self.may_differ(now, election, false) {
+        if self.is_copy_outdated(now.moment) || self.may_differ(now, election) {
             let decision = election.clone().decide(now);
             self.decide_again = decision.deadline;
             self.judge(now, &decision, Origin::Copy);
@@ -210,11 +210,14 @@ impl Display {
         !rests || election.lease().is_some_and(|observed| is_silent(observed, now))
     }
 
-    /// Whether the view may differ from the last one. `leads` says whether this controller decides, or only on a copy.
-    pub(super) fn may_differ(&self, now: Now, election: &Election, leads: bool) -> bool {
-        let is_judged = leads || (self.origin == Origin::Copy && now.moment < self.decide_again);
-        !is_judged
-            || self.is_stale
+    /// Whether the verdicts are not those of a decision on a copy, or such a decision is due again.
+    pub(super) fn is_copy_outdated(&self, now: Moment) -> bool {
+        self.origin != Origin::Copy || self.decide_again <= now
+    }
+
+    /// Whether the view of the same verdicts may differ from the last one.
+    pub(super) fn may_differ(&self, now: Now, election: &Election) -> bool {
+        self.is_stale
             || self.was_changing
             || self.first_end.is_some_and(|end| end <= now.wall)
             || self.changes_with_time(now.moment, election)
@@ -228,7 +231,7 @@ impl Display {
         election: &Election,
         stores: &Stores,
     ) -> Option<ElectionView> {
-        if !self.may_differ(now, election, true) {
+        if !self.may_differ(now, election) {
             return None;
         }
         if std::mem::take(&mut self.is_stale) {

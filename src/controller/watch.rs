@@ -27,6 +27,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{Store, reflector};
 use kube::runtime::watcher::{self, Event};
+use prometheus_client::metrics::counter::Counter;
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio::sync::watch::{self, Receiver, Sender};
@@ -102,7 +103,8 @@ impl<K: WatchedKind> Watch<K> {
         let (scope, store) = (reporter.scope.clone(), writer.as_reader());
         let mut config = config::<K>(&scope);
         config.label_selector = labels.or(config.label_selector);
-        let events = events::<K>(client, config, &scope, store.clone(), served.clone());
+        let failures = reporter.failures::<K>();
+        let events = events::<K>(client, config, &scope, store.clone(), served.clone(), failures);
         let events = events.backoff(Pauses::new(SHORTEST_PAUSE, rng));
         let mut events =
             pin!(if K::IS_STORED { reflector(writer, events).left_stream() } else { events.right_stream() });
@@ -174,6 +176,7 @@ fn events<K: WatchedKind>(
     scope: &Scope,
     store: Store<Stored<K>>,
     served: Sender<Option<K::DynamicType>>,
+    failures: Counter,
 ) -> impl Stream<Item = watcher::Result<Event<Stored<K>>>> + Send + use<K> {
     // Pace the requests, since the watcher resumes at once after each stream, even after one that ends immediately.
     let client = hustings_client::store::paced(client, "default");
@@ -182,7 +185,7 @@ fn events<K: WatchedKind>(
         stream::once(begin::<K>(client.clone(), config.clone(), scope.clone(), served.clone())).flatten().boxed()
     };
     stream::unfold((None, config), move |(watcher, mut config)| {
-        let (begin, store) = (begin.clone(), store.clone());
+        let (begin, store, failures) = (begin.clone(), store.clone(), failures.clone());
         let mut watcher = watcher.unwrap_or_else(|| begin(&config));
         async move {
             loop {
@@ -190,6 +193,7 @@ fn events<K: WatchedKind>(
                     // The watcher resumes where the stream broke off. If that fails, the next event is the error.
                     Some(Err(watcher::Error::WatchFailed(error))) => {
                         tracing::debug!(resource = K::NAME, %error, "a watch broke off");
+                        failures.inc();
                     }
                     Some(Ok(event)) => {
                         if let Some(event) = stored(event, &store) {

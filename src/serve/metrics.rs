@@ -90,7 +90,7 @@ controller_metrics! {
     acks: Labelled<Counter> = series(Counter::default, Kind::ALL.map(Kind::label));
     /// Pings that a candidate did not answer within the election window, by the API of the candidate.
     missed_pings: Labelled<Counter> = series(Counter::default, Kind::ALL.map(Kind::label));
-    /// List and watch requests that failed.
+    /// List and watch requests that failed, and watches that broke off.
     watch_failures: Labelled<Counter> = series(Counter::default, Resource::ALL.map(Resource::label));
     /// Watches that have had no complete list for 10 s; /readyz?verbose says since when and why.
     unlisted: Labelled<Gauge> = series(Gauge::default, Resource::ALL.map(Resource::label));

@@ -143,7 +143,9 @@ impl PagePublisher {
         checks: Vec<CheckResult>,
     ) {
         let changes = |key: &LeaseKey, election: &Election| {
-            self.displays.get(key).is_some_and(|display| display.may_differ(now, election, decides(election)))
+            self.displays.get(key).is_some_and(|display| {
+                display.may_differ(now, election) || (!decides(election) && display.is_copy_outdated(now.moment))
+            })
         };
         let changing: Vec<_> =
             elections.iter().filter(|(key, election)| changes(key, election)).map(|(key, _)| key.clone()).collect();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hustings_client::clock::Clock;
 use kube::runtime::watcher;
+use prometheus_client::metrics::counter::Counter;
 
 use super::WatchContext;
 use crate::controller::namespaces::{NamespaceListing, Namespaces};
@@ -98,9 +99,14 @@ impl WatchReporter {
         }
     }
 
+    /// Counts the requests that failed, and the watches that broke off.
+    pub(super) fn failures<K: WatchedKind>(&self) -> Counter {
+        self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).clone()
+    }
+
     /// A request failed. Returns what that means for elections, if anything.
     pub(super) fn fail<K: WatchedKind>(&mut self, error: &watcher::Error) -> Option<WatchEvent> {
-        self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
+        self.failures::<K>().inc();
         self.begin();
         let failure = self.failure_of::<K>(error)?;
         let WatchFailure { is_refused, is_forbidden, .. } = failure;

@@ -121,7 +121,7 @@ async fn a_server_that_lists_and_rejects_watches_gets_few_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second() {
+async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second_and_broken_ones_count_as_failures() {
     let watches = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&watches);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -129,7 +129,8 @@ async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second() {
         let mut counted = counted.lock().unwrap();
         *counted += u32::from(is_watch);
         let is_too_many = *counted > 1_000;
-        let body = if is_watch { Vec::new() } else { list(&[]).1.to_string().into_bytes() };
+        let end = if *counted % 2 == 0 { "" } else { "no event\n" };
+        let body = if is_watch { end.into() } else { list(&[]).1.to_string().into_bytes() };
         async move {
             if is_too_many {
                 // Without this, a failing test would not end.
@@ -138,11 +139,13 @@ async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second() {
             Ok::<_, Infallible>(Response::new(Body::from(body)))
         }
     });
-    let (mut events, ..) = start(Client::new(service, "n"));
+    let (mut events, _health, metrics) = start(Client::new(service, "n"));
     let minute = Duration::from_mins(1);
     let _ = tokio::time::timeout(minute, async { while events.recv().await.is_some() {} }).await;
     let watches = *watches.lock().unwrap();
     assert!((50..=62).contains(&watches), "{watches} watches in {minute:?}");
+    let failures = metrics.watch_failures.get_or_create(&Resource::Candidates.label()).get();
+    assert!((24..=31).contains(&failures), "{failures} failures of {watches} watches");
 }
 
 #[tokio::test(start_paused = true)]

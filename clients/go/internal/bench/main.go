@@ -31,6 +31,7 @@ type bench struct {
 	kubeconfig string
 	run        string // unique on a control plane that several runs share
 	leases     int
+	together   int
 	groups     int
 	rows       []string // in order
 	values     map[string]map[kind][]float64
@@ -61,6 +62,7 @@ func main() {
 	only := flag.String("only", strings.Join(names, ","), "the scenarios")
 	rounds := flag.Int("rounds", 1, "how often to run each of crash, stop, join and thaw")
 	flag.IntVar(&b.leases, "leases", 20, "how many Leases change at the same instant")
+	flag.IntVar(&b.together, "together", 20, "of how many Leases an older version joins at once, in one process")
 	flag.Parse()
 	wanted := strings.Split(*only, ",")
 	for _, name := range wanted {
@@ -68,8 +70,8 @@ func main() {
 			exit(fmt.Errorf("unknown scenario %q: the scenarios are %s", name, strings.Join(names, ", ")))
 		}
 	}
-	if b.leases < 1 || *rounds < 1 {
-		exit(fmt.Errorf("-leases and -rounds must be at least 1"))
+	if b.leases < 1 || b.together < 1 || *rounds < 1 {
+		exit(fmt.Errorf("-leases, -together and -rounds must be at least 1"))
 	}
 	kubeconfig, stop, err := testkit.Up()
 	if err != nil {

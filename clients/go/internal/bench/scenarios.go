@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"syscall"
 	"time"
 )
@@ -41,10 +42,10 @@ func (b *bench) stop(kind kind) error {
 	return err
 }
 
-// join lets a replica of an older version join. A controller elects it.
+// join lets replicas of an older version join, a process for so many Leases at once. A controller elects them.
 func (b *bench) join(kind kind) error {
 	if kind == clientGo {
-		return nil // it never leads
+		return nil // they never lead
 	}
 	controller, err := b.startController()
 	if err != nil {
@@ -59,20 +60,26 @@ func (b *bench) join(kind kind) error {
 		return err
 	}
 	defer func() { g.leave() }()
-	older, err := start(b.replica(kind, len(g), "1.1.0", b.names()))
-	if err != nil {
-		return err
-	}
 	former := g
-	g = append(g, older)
-	taken, err := first("the older version leads", leads, b.leases, 0, older)
-	if err != nil {
-		return err
+	var taken []int64
+	for joining := range slices.Chunk(b.names(), b.together) {
+		older, err := start(b.replica(kind, len(g), "1.1.0", joining))
+		if err != nil {
+			return err
+		}
+		g = append(g, older)
+		led, err := first("the older version leads", leads, len(joining), 0, older)
+		if err != nil {
+			return err
+		}
+		began := older.find(runs, 0)[0].At
+		for _, instant := range led {
+			b.add("an older version joins: seconds until it leads", kind, instant-began)
+		}
+		taken = append(taken, led...)
 	}
-	began := older.find(runs, 0)[0].At
-	given, err := first("the newer version stops", rests, b.leases, began, former...)
+	given, err := first("the newer version stops", rests, b.leases, 0, former...)
 	for lease, instant := range given {
-		b.add("an older version joins: seconds until it leads", kind, taken[lease]-began)
 		b.add("of that, seconds without a leader", kind, taken[lease]-instant)
 	}
 	return err
