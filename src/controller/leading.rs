@@ -48,6 +48,15 @@ impl Electing {
         }
     }
 
+    /// Gives the controllers' own Lease up. If no other controller takes it, this one stands again after a pause.
+    pub(super) fn resign(&self) {
+        if let Self::Holding(leadership) = self
+            && let Some(term) = leadership.term()
+        {
+            term.resign();
+        }
+    }
+
     /// Waits until the answer differs from `previous`, and returns the new answer. This function is cancel safe.
     pub(super) async fn changed(&mut self, previous: bool) -> bool {
         match self {

@@ -34,6 +34,7 @@ pub struct Driver {
     namespace: String,
     /// How long a request may take.
     timeout: Duration,
+    retry_period: Duration,
     failures: FailureLog,
     pending: BTreeMap<AttemptId, Pending>,
     /// Answers that the elector gets later, since the server asked for a pause.
@@ -147,6 +148,7 @@ impl Driver {
             // Shorter than the elector's wait, so that a request is dropped before the elector sends the next one.
             // Otherwise the next request could use another stale connection of the same pool.
             timeout: timing.request_timeout().saturating_mul(99) / 100,
+            retry_period: timing.retry_period(),
             failures: FailureLog::default(),
             pending: BTreeMap::new(),
             delayed: Vec::new(),
@@ -183,9 +185,11 @@ impl Driver {
     /// Records the answer to a request. An answer to a request that has timed out has no effect.
     pub fn answered(&mut self, now: Now, attempt: AttemptId, answer: Answer) {
         let Some(Pending { request, begun, .. }) = self.pending.remove(&attempt) else { return };
+        let mut longest = self.timeout;
         if let Request::WriteLease { write, .. } = &request
             && write.purpose == Purpose::Renew
         {
+            longest = longest.min(self.retry_period);
             let succeeded = matches!(&answer, Ok(Some(Object::Lease(record))) if write.is_kept_in(record));
             self.renewal = Some(Renewal { took: now.moment.since(begun), succeeded });
         }
@@ -194,9 +198,10 @@ impl Driver {
             Err(failure) => self.lines.push(self.failures.line(&self.namespace, &request, failure, now.moment)),
         }
         // The elector gets the answer after the pause, so it does not repeat the request any earlier. Request and pause
-        // together take at most the request timeout, so that a second renewal is possible within the term.
+        // together take at most the request timeout, and those of a renewal the retry period: a term has time for few
+        // renewals.
         let pause = answer.as_ref().err().and_then(Failure::retry_after);
-        let until = pause.map(|pause| now.moment.after(pause).min(begun.after(self.timeout)));
+        let until = pause.map(|pause| now.moment.after(pause).min(begun.after(longest)));
         let observation = Observation::of_reply(attempt, &request, reply_of(answer));
         match until.filter(|until| *until > now.moment) {
             Some(until) => self.delayed.push((until, observation)),

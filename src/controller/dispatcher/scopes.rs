@@ -18,6 +18,9 @@ use crate::serve::metrics::Resource;
 /// The longest time for which a process may rely on a Lease, and then some for clocks.
 pub(super) const FORGET_AFTER: Duration = Duration::from_mins(61);
 
+/// How long this controller leads without a complete list before it lets another one lead.
+const LONGEST_USELESS_TERM: Duration = Duration::from_mins(1);
+
 /// All scopes.
 pub(super) struct Scopes(HashMap<Scope, Listed>);
 
@@ -80,7 +83,12 @@ impl Scopes {
 
     /// Whether all kinds that elections in this namespace need were listed completely.
     pub(super) fn is_listed(&self, namespace: &str) -> bool {
-        self.of(namespace).all(|listed| listed.leases.is_complete && listed.candidates.is_complete && listed.native)
+        self.of(namespace).all(Listed::is_complete)
+    }
+
+    /// Whether elections are possible in any scope.
+    fn is_any_listed(&self) -> bool {
+        self.0.values().any(Listed::is_complete)
     }
 
     /// Whether the server refuses to list both kinds that elections in this namespace need.
@@ -100,6 +108,11 @@ impl Scopes {
 }
 
 impl Listed {
+    /// Whether all kinds that elections in this scope need were listed completely.
+    const fn is_complete(&self) -> bool {
+        self.leases.is_complete && self.candidates.is_complete && self.native
+    }
+
     /// The list of this kind; `None` if elections do not need it.
     const fn list(&mut self, kind: Resource) -> Option<&mut ListState> {
         match kind {
@@ -111,6 +124,19 @@ impl Listed {
 }
 
 impl Dispatcher {
+    /// Gives the own Lease up if this controller has led for long and could list no scope. It elects nobody, and another
+    /// controller may be able to list: the fault may be in the network of this node.
+    pub(super) fn resign_without_lists(&mut self) {
+        if !self.leads || self.scopes.is_any_listed() {
+            self.useless_since = None;
+        } else if self.useless_since.get_or_insert_with(Instant::now).elapsed() >= LONGEST_USELESS_TERM {
+            let seconds = LONGEST_USELESS_TERM.as_secs();
+            tracing::warn!("could not list Leases and candidates for {seconds} s, so another controller may elect");
+            self.useless_since = None;
+            self.parts.leading.resign();
+        }
+    }
+
     /// Forgets the Leases and candidates of scopes that were refused for long.
     pub(super) fn forget_refused(&mut self) {
         for scope in self.scopes.forgettable() {

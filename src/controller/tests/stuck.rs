@@ -1,4 +1,4 @@
-//! A leading controller whose dispatcher is stuck, as in a system call.
+//! A leading controller that elects nobody: its dispatcher is stuck, as in a system call, or it gets no lists.
 
 use super::*;
 
@@ -21,4 +21,21 @@ async fn a_controller_whose_dispatcher_is_stuck_loses_the_own_lease_to_one_that_
     assert!(timeout(LONG, &mut next).await.is_err());
     assert_eq!(holder().as_deref(), Some("next"));
     drop(stuck);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_gets_no_lists_leaves_the_own_lease_to_another_one() {
+    let server = server();
+    server.lock().unwrap().silent = Some("/apis/hustings.io/");
+    let first = start(Arc::clone(&server), "", TokioClock::shared());
+    first.wait_for_holder(OWN, "hustings-0").await;
+    let (next, _, _) = surroundings(&server, "next", TokioClock::shared());
+    let config = config_of("").unwrap();
+    tokio::spawn(async move { elect(&config, next, CancellationToken::new()).await });
+    sleep(LONG / 2).await;
+    assert_eq!(first.holder_of(OWN).as_deref(), Some("hustings-0"), "a list may take long");
+    first.wait_for_holder(OWN, "next").await;
+    assert_eq!(first.holder_of(WEB), None);
+    server.lock().unwrap().silent = None;
+    first.wait_for_holder(WEB, "a").await;
 }

@@ -278,6 +278,8 @@ impl Election {
         self.lease.view.observe_candidate(&record);
         let member = match self.members.entry(record.key()) {
             Entry::Occupied(member) => member.into_mut(),
+            // The answer to a request is no proof that it still exists: the watch may have shown its deletion meanwhile.
+            Entry::Vacant(_) if source != Source::Watch => return Report::default(),
             Entry::Vacant(vacant) => {
                 vacant.insert(Box::new(Member::first(record, now, &self.config)));
                 return Report::default();

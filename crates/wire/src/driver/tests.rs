@@ -1,7 +1,7 @@
 //! The bounds of a request: its deadline, the pause after it, and the wait for a heartbeat.
 
 use hustings_core::elector::{ElectorMode, FailOpen, Source, Timing};
-use hustings_core::model::{LeaseRecord, WireTime};
+use hustings_core::model::{LeaseRecord, Outcome, ReferenceStore, WireTime};
 use kube_core::Status;
 use serde_json::json;
 
@@ -65,25 +65,45 @@ fn a_request_without_an_answer_fails_at_its_deadline_and_a_late_answer_has_no_ef
 }
 
 #[test]
-fn a_pause_is_as_long_as_the_server_asks_and_at_most_the_rest_of_the_request_timeout() {
-    for (asked, expected) in [(0, 0), (3, 3_000_000), (3_600, 3_950_000)] {
+fn a_pause_is_as_long_as_the_server_asks_and_at_most_the_request_timeout_or_for_a_renewal_the_retry_period() {
+    let renewal = |driver: &mut Driver| {
+        let (mut store, mut next) = (ReferenceStore::new(), creation(driver, 0));
+        while !matches!(&next.request, Request::WriteLease { write, .. } if write.purpose == Purpose::Renew) {
+            let Outcome::Landed(object) = store.execute(&next.request, at(0).wall) else { panic!("{next:?}") };
+            driver.answered(at(0), next.attempt, Ok(Some(object)));
+            next = [0, 2].into_iter().find_map(|seconds| driver.decide(at(seconds), Draw(0)).requests.pop()).unwrap();
+        }
+        next
+    };
+    // The answer takes a second.
+    let cases: [(&dyn Fn(&mut Driver) -> Sending, i64, i64, i64); 5] = [
+        (&|driver| creation(driver, 1), 2, 0, 0),
+        (&|driver| creation(driver, 1), 2, 3, 3_000_000),
+        (&|driver| creation(driver, 1), 2, 3_600, 3_950_000),
+        (&renewal, 3, 0, 0),
+        (&renewal, 3, 3_600, 1_000_000),
+    ];
+    for (request, answered, asked, expected) in cases {
         let mut driver = driver(false);
-        let sent = creation(&mut driver, 1);
+        let sent = request(&mut driver);
         let status = json!({ "status": "Failure", "code": 429, "details": { "retryAfterSeconds": asked } });
         let status: Status = serde_json::from_value(status).unwrap();
         let former = driver.elector().clone();
-        // The answer took a second.
-        driver.answered(at(2), sent.attempt, Err(status.into()));
+        driver.answered(at(answered), sent.attempt, Err(status.into()));
         if expected == 0 {
-            assert_ne!(*driver.elector(), former, "{asked}");
+            assert_ne!(*driver.elector(), former, "{sent:?}");
             continue;
         }
-        assert_eq!(*driver.elector(), former, "{asked}");
-        let step = driver.decide(at(2), Draw(0));
-        let (until, former) = (Moment::from_micros(2 * SECOND + expected), driver.elector().clone());
-        assert_eq!(driver.own_deadline().min(), Some((until, "retry-after")), "{asked}: {step:?}");
-        driver.decide(now(2 * SECOND + expected), Draw(0));
-        assert_ne!(*driver.elector(), former, "{asked}");
+        assert_eq!(*driver.elector(), former, "{sent:?}");
+        let step = driver.decide(at(answered), Draw(0));
+        let (until, former) = (answered * SECOND + expected, driver.elector().clone());
+        assert_eq!(
+            driver.own_deadline().min(),
+            Some((Moment::from_micros(until), "retry-after")),
+            "{sent:?}: {step:?}"
+        );
+        driver.decide(now(until), Draw(0));
+        assert_ne!(*driver.elector(), former, "{sent:?}");
     }
 }
 

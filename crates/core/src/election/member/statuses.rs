@@ -77,7 +77,8 @@ impl Member {
 
     /// The write of its status failed.
     pub(in crate::election) fn fail_status(&mut self, now: Moment, config: &Config) {
-        self.statuses.backoff.fail(now, config);
+        // Elections do not need it, and a missing permission concerns all candidates.
+        self.statuses.backoff.fail_up_to(config.validity, now, config);
         self.statuses.shown = None;
     }
 

@@ -272,3 +272,17 @@ fn an_exclusion_that_does_not_parse_is_reported_for_its_candidate() {
     let event = Event::MalformedAct { malformed: *malformed, candidate };
     assert!(election.decide(at(0)).actions.contains(&Action::Event(event)));
 }
+
+#[test]
+fn an_answer_brings_no_deleted_candidate_back() {
+    let sent = at(1).moment;
+    for source in [Source::Read { sent }, Source::Written { sent }, Source::StatusWritten { sent }] {
+        let mut election = election();
+        election.observe(at(0), candidate());
+        let Observation::Candidate { record, .. } = candidate() else { unreachable!() };
+        let key = record.key();
+        election.observe(at(2), Observation::CandidateMissing { candidate: key, source: Source::Watch });
+        election.observe(at(3), Observation::Candidate { record, source });
+        assert_eq!(election.candidates().len(), 0, "{source:?}");
+    }
+}
