@@ -366,17 +366,4 @@ mod tests {
             assert_eq!(reason(text).is_ok(), is_accepted, "{text:?}");
         }
     }
-
-    #[test]
-    fn each_flag_of_an_act_reaches_the_configuration() {
-        let plain = read("hustings pause web").unwrap();
-        assert_eq!((plain.dry_run, plain.wait, plain.output, plain.reason), (false, None, Output::Text, None));
-        let all = read("hustings pause web --dry-run --wait --timeout 5s -o json --reason works").unwrap();
-        assert_eq!((all.dry_run, all.wait, all.output), (true, Some(Duration::from_secs(5)), Output::Json));
-        assert_eq!(all.reason.as_deref(), Some("works"));
-        let waits = read("hustings exclude --node n1 -A --for 1h --wait").unwrap();
-        assert_eq!(waits.wait, Some(Duration::from_mins(1)));
-        let Act::Candidates { targets, end: Some(ActExpiry::After(end)) } = waits.act else { panic!("{waits:?}") };
-        assert_eq!((targets.node.as_deref(), targets.all_namespaces, end), (Some("n1"), true, Duration::from_hours(1)));
-    }
 }

@@ -71,8 +71,6 @@ impl Candidacy {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::cli::Task;
     use crate::cli::testing::configuration;
@@ -82,35 +80,6 @@ mod tests {
             let Task::Campaign(flags) = cli.task else { panic!("{flags:?}") };
             flags.candidacy.read(mistakes)
         })
-    }
-
-    #[test]
-    fn each_flag_reaches_the_candidacy() {
-        let plain = read(&["--binary-version=1.2"]).unwrap();
-        assert!(plain.leader_elect && plain.fallback && !plain.direct && !plain.keep_on_stop, "{plain:?}");
-        assert_eq!((plain.timing, plain.priority), (hustings_client::Timing::default(), None));
-        assert!(plain.key.is_none() && plain.key_file.is_none());
-        let all = read(&[
-            "--identity=a",
-            "--binary-version=v1.2.3",
-            "--emulation-version=1.1",
-            "--strategy=example.com/Mine",
-            "--priority=0",
-            "--fallback=false",
-            "--keep-on-stop",
-            "--lease-duration=30s",
-            "--renew-deadline=20s",
-            "--retry-period=3s",
-        ])
-        .unwrap();
-        let texts = [&all.identity, &all.binary_version, &all.emulation_version, &all.strategy];
-        let expected = ["a", "v1.2.3", "1.1", "example.com/Mine"].map(|text| Some(text.to_owned()));
-        assert_eq!(texts, expected.each_ref());
-        assert_eq!((all.priority, all.fallback, all.keep_on_stop), (Some(0), false, true));
-        let durations = [all.timing.lease_duration(), all.timing.renew_deadline(), all.timing.retry_period()];
-        assert_eq!(durations, [30, 20, 3].map(Duration::from_secs));
-        assert!(read(&["--direct", "--key", "-3"]).unwrap().key == Some(-3));
-        assert!(read(&["--direct", "--key-file=/key"]).unwrap().key_file.is_some());
     }
 
     #[test]

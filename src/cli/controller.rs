@@ -294,21 +294,6 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_of_the_own_lease_and_of_the_page_reach_the_configuration() {
-        let own = read("").unwrap().own_lease.unwrap();
-        assert_eq!((own.name.as_str(), own.namespace.as_deref()), (OWN_LEASE, None));
-        assert!(read("--leader-elect=false").unwrap().own_lease.is_none());
-        let flags = "--leader-elect-resource-name=own --leader-elect-resource-namespace=n --leader-elect-lease-duration=30s \
-                     --leader-elect-renew-deadline=20s --leader-elect-retry-period=3s --metrics-lease-limit=7 --ui=false";
-        let config = read(flags).unwrap();
-        let own = config.own_lease.unwrap();
-        assert_eq!((own.name.as_str(), own.namespace.as_deref()), ("own", Some("n")));
-        let durations = [own.timing.lease_duration(), own.timing.renew_deadline(), own.timing.retry_period()];
-        assert_eq!(durations, [30, 20, 3].map(Duration::from_secs));
-        assert_eq!((config.metrics_lease_limit, config.ui, read("").unwrap().ui), (7, Some(false), None));
-    }
-
-    #[test]
     fn a_candidate_has_at_least_one_election_window_to_prove_that_it_is_live() {
         assert_eq!(validity("5s"), Ok(Duration::from_secs(5)));
         assert!(validity("4999ms").is_err());

@@ -25,21 +25,3 @@ pub struct ExplainFlags {
         value_parser = one_of("an output format", &Output::NAMES))]
     pub output: Output,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::{Task, parse};
-
-    #[test]
-    fn each_flag_of_explain_reaches_the_configuration() {
-        let read = |line: &str| {
-            let Task::Explain(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { panic!("{line}") };
-            (flags.lease, flags.watch_for, flags.output)
-        };
-        assert_eq!(read("hustings explain web"), ("web".to_owned(), None, Output::Text));
-        let hour = "hustings explain web --watch-for=1h -o json";
-        assert_eq!(read(hour), ("web".to_owned(), Some(LONGEST_WATCH), Output::Json));
-        assert!(parse("hustings explain web --watch-for=3601s".split(' ').map(Into::into)).is_err());
-    }
-}

@@ -160,21 +160,6 @@ mod tests {
     }
 
     #[test]
-    fn the_elector_waits_for_the_command_until_its_kill_has_taken_effect() {
-        let config = read("--stop-grace=40s --lost-grace=1s --restart=always --exit-on-loss -- sh -c true").unwrap();
-        assert_eq!(config.candidacy.timing.stop_grace(), Duration::from_secs(40) + KILL_ALLOWANCE);
-        assert_eq!((config.command.stop_grace, config.command.lost_grace), ([40, 1].map(Duration::from_secs)).into());
-        assert_eq!((config.restart, config.exit_on_loss, config.admin_address), (Restart::Always, true, None));
-        assert_eq!((config.command.program, config.command.arguments.len()), ("sh".into(), 2));
-        let plain = read("-- true").unwrap();
-        assert_eq!((plain.command.stop_signal, plain.restart), (Signal::TERM, Restart::Never));
-        assert_eq!(
-            (plain.command.stop_grace, plain.command.lost_grace),
-            (Duration::from_secs(25), Duration::from_millis(2500))
-        );
-    }
-
-    #[test]
     fn a_command_that_may_outlive_the_lease_is_rejected() {
         // Of the 5 s after the renew deadline, 0.5 s and 1/500 of the lease are for the kill.
         assert!(read("--lost-grace=4470ms -- true").is_ok());

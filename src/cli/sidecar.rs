@@ -36,32 +36,15 @@ fn pod(variable: impl Fn(&str) -> Option<String>) -> Result<OwnPod, String> {
 
 #[cfg(test)]
 mod tests {
-    use hustings_client::FailOpen;
-
     use super::*;
     use crate::cli::testing::{assert_mistakes, sidecar};
-    use crate::stand::sidecar::config::LONGEST_DELAY;
 
     fn read(flags: &str) -> Result<Config, String> {
         sidecar(&format!("--lease=l --direct {flags}"))
     }
 
     #[test]
-    fn each_flag_reaches_the_configuration() {
-        for (flags, handover_delay, fail_open) in [
-            ("", Duration::ZERO, FailOpen::Off),
-            ("--handover-delay=20s", LONGEST_DELAY, FailOpen::Off),
-            ("--while-connected", Duration::ZERO, FailOpen::Off),
-            ("--while-connected --handover-delay=0s", Duration::ZERO, FailOpen::Off),
-            ("--while-connected --fail-open=unbounded", Duration::ZERO, FailOpen::Unbounded),
-            ("--fail-open=2m", Duration::ZERO, FailOpen::Bounded(Duration::from_mins(2))),
-        ] {
-            let config = read(flags).unwrap();
-            assert_eq!((config.handover_delay, config.fail_open), (handover_delay, fail_open), "{flags}");
-        }
-        let config = read("--listen=:1 --admin-address=:2 --socket=/s").unwrap();
-        let addresses = (config.listen.to_string(), config.admin_address.to_string(), config.socket);
-        assert_eq!(addresses, (":1".to_owned(), ":2".to_owned(), Some("/s".into())));
+    fn values_that_exclude_others_or_have_no_form_are_rejected() {
         assert_mistakes(
             &[
                 ("--while-connected --handover-delay=1s", "--handover-delay: has no effect"),

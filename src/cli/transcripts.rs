@@ -2,12 +2,14 @@
 //! `REWRITE=1 cargo test -p hustings --lib cli::transcripts`.
 //!
 //! A file has one directive, `hustings`. Each line of its input is more of the command line. The output is the
-//! configuration of the command.
+//! configuration of the command: at its first command line in the file all of it, and then each value that differs from
+//! the first one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use super::*;
+use crate::base::hint::Hinted;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/cli");
 
@@ -15,15 +17,27 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/cli");
 fn configurations_match_their_transcripts_which_use_every_flag() {
     let mut used = BTreeSet::new();
     datadriven::walk(FILES, |file| {
+        let mut first = BTreeMap::<String, String>::new();
         file.run(|case| {
             assert_eq!(case.directive, "hustings");
             let words: Vec<_> = std::iter::once("hustings").chain(case.input.split_whitespace()).collect();
             let flags = words.iter().filter_map(|word| word.strip_prefix("--"));
             used.extend(flags.map(|flag| (words[1].to_owned(), flag.split('=').next().unwrap_or(flag).to_owned())));
-            match parse(words.iter().map(Into::into)) {
+            let shown = match parse(words.iter().map(Into::into)) {
                 Ok(cli) => shown(cli),
-                Err(UnparsedArgument::ByClap(error)) => error.to_string(),
-                Err(UnparsedArgument::Invalid(error)) => format!("{error}\n"),
+                Err(UnparsedArgument::ByClap(error)) => return error.to_string(),
+                Err(UnparsedArgument::Invalid(error)) => Err(error),
+            };
+            match (shown, first.get(words[1])) {
+                (Ok(shown), Some(first)) => {
+                    let differs = |value: &String| !values(first).contains(value);
+                    values(&shown).into_iter().filter(differs).map(|value| value + "\n").collect()
+                }
+                (Ok(shown), None) => {
+                    first.insert(words[1].to_owned(), shown.clone());
+                    shown
+                }
+                (Err(error), _) => format!("{error}\n"),
             }
         });
     });
@@ -42,25 +56,37 @@ fn configurations_match_their_transcripts_which_use_every_flag() {
 }
 
 /// The access, the log and the configuration of a command.
-fn shown(Cli { global, task }: Cli) -> String {
+fn shown(Cli { global, task }: Cli) -> Result<String, Hinted> {
     let (access, log) = (global.access(), global.log());
     let config = match task {
-        Task::Controller(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Campaign(flags) => config(|mistakes| flags.read(mistakes)),
+        Task::Controller(flags) => config(|mistakes| flags.read(mistakes))?,
+        Task::Campaign(flags) => config(|mistakes| flags.read(mistakes))?,
         #[cfg(target_os = "linux")]
-        Task::Run(flags) => config(|mistakes| flags.read(log.clone(), mistakes)),
-        Task::Sidecar(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Status(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Rollout(flags) => config(|mistakes| flags.read(mistakes)),
-        Task::Act(act) => config(|mistakes| act.read(mistakes)),
+        Task::Run(flags) => config(|mistakes| flags.read(log.clone(), mistakes))?,
+        Task::Sidecar(flags) => config(|mistakes| flags.read(mistakes))?,
+        Task::Status(flags) => config(|mistakes| flags.read(mistakes))?,
+        Task::Rollout(flags) => config(|mistakes| flags.read(mistakes))?,
+        Task::Act(act) => config(|mistakes| act.read(mistakes))?,
         other => format!("{other:#?}"),
     };
-    format!("{access:?}\n{log:?}\n{config}\n")
+    Ok(format!("{access:?}\n{log:?}\n{config}\n"))
 }
 
-fn config<T: Debug>(read: impl FnOnce(&mut Mistakes) -> Option<T>) -> String {
-    match Mistakes::check(read) {
-        Ok(config) => format!("{config:#?}"),
-        Err(error) => error.to_string(),
+fn config<T: Debug>(read: impl FnOnce(&mut Mistakes) -> Option<T>) -> Result<String, Hinted> {
+    Ok(format!("{:#?}", Mistakes::check(read)?))
+}
+
+/// Each value in `shown`, after what it is part of.
+fn values(shown: &str) -> Vec<String> {
+    let (mut values, mut opened) = (Vec::new(), Vec::new());
+    for line in shown.lines().map(str::trim) {
+        if line.ends_with(['{', '(', '[']) {
+            opened.push(line);
+        } else if line.starts_with(['}', ')', ']']) {
+            opened.pop();
+        } else {
+            values.push([&opened[..], &[line.trim_end_matches(',')]].concat().join(" "));
+        }
     }
+    values
 }
