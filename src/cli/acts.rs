@@ -316,35 +316,6 @@ fn time(text: &str) -> Result<WireTime, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Task;
-    use crate::cli::testing::{assert_mistakes, configuration};
-
-    fn read(line: &str) -> Result<Config, String> {
-        configuration(line.split(' '), |cli, mistakes| match cli.task {
-            Task::Act(act) => act.read(mistakes),
-            other => panic!("{other:?}"),
-        })
-    }
-
-    #[test]
-    fn missing_ends_and_objects_of_an_act_are_reported() {
-        assert!(read("hustings pause web").is_ok(), "a pause may have no end");
-        assert!(read("hustings pin web --to web-1 --until 2026-12-31T23:59:59Z").is_ok());
-        assert!(read("hustings exclude --node n1 -A --for 1h").is_ok());
-        assert!(read("hustings include web-1").is_ok());
-        assert_mistakes(
-            &[
-                ("hustings pin web --to web-1", "--for: every act has an end"),
-                ("hustings exclude web-1", "--for: every act has an end"),
-                ("hustings pause web --for 1h --until 2026-12-31T23:59:59Z", "--for: excludes --until"),
-                ("hustings exclude --for 1h", "CANDIDATE: name candidates"),
-                ("hustings exclude web-1 --node n1 --for 1h", "CANDIDATE: name candidates"),
-                ("hustings include web-1 -A", "--all-namespaces: applies to --node only"),
-                ("hustings pause web --until noon", "is not a time with a time zone"),
-            ],
-            read,
-        );
-    }
 
     #[test]
     fn a_time_keeps_its_fraction_and_needs_a_zone() {

@@ -104,9 +104,5 @@ mod tests {
         ] {
             assert_eq!(read(flags).is_ok(), is_accepted, "{flags:?}");
         }
-        for flag in ["--binary-version=1.2", "--emulation-version=1.2", "--strategy=example.com/Mine", "--priority=1"] {
-            let error = read(&["--direct", flag]).expect_err(flag);
-            assert!(error.contains(&format!("{}: describes a candidate", flag.split('=').next().unwrap())), "{error}");
-        }
     }
 }

@@ -228,7 +228,7 @@ fn lease_limit(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::testing::{assert_mistakes, controller as read};
+    use crate::cli::testing::controller as read;
 
     #[test]
     fn namespaces_are_a_list_without_repetition_and_without_kube_node_lease() {
@@ -249,48 +249,6 @@ mod tests {
         let flags = "--assist=n/b,container=c,pod-prefix=p --assist=n/a;;n/b,pod-prefix=p,container=c;";
         assert_eq!(read(flags).unwrap(), [lease("a", ""), lease("b", "container=c,pod-prefix=p")]);
         assert_eq!(read("").unwrap(), []);
-        assert_mistakes(
-            &[
-                ("--assist=;", " names no Lease"),
-                ("--assist=a", " has no namespace"),
-                ("--assist=N/a", "is not a valid DNS label"),
-                ("--assist=kube-node-lease/a", "is the heartbeat of a node"),
-                ("--assist=n/a,on", " is not an option"),
-                ("--assist=n/a;n/a,container=c", "--assist: names n/a twice with different options"),
-                ("--assist=n/a --watch-namespaces=m", "--watch-namespaces lacks n"),
-                ("--assist=n/a,pod-namespace=m --watch-namespaces=n", "--watch-namespaces lacks m"),
-            ],
-            read,
-        );
-    }
-
-    #[test]
-    fn flags_that_need_another_one_are_rejected_without_it() {
-        for (flags, expected) in [
-            ("", (NativeMode::Off, false, false)),
-            ("--native", (NativeMode::Elect, false, false)),
-            ("--native --native-stand-in", (NativeMode::StandIn, false, false)),
-            ("--evidence-pods", (NativeMode::Off, true, false)),
-            ("--evidence-pods --evidence-nodes", (NativeMode::Off, true, true)),
-        ] {
-            let config = read(flags).unwrap();
-            assert_eq!(
-                (config.native, config.election.evidence.pods, config.election.evidence.nodes),
-                expected,
-                "{flags}"
-            );
-        }
-        assert_mistakes(
-            &[
-                ("--native-stand-in", "--native-stand-in: needs --native"),
-                ("--evidence-nodes", "--evidence-nodes: needs --evidence-pods"),
-                ("--assist=n/a", "--assist: needs --evidence-pods"),
-                ("--settling=10001ms", "is longer than 10s"),
-                ("--metrics-lease-limit=-1", "is not a number of Leases"),
-                ("--leader-elect-renew-deadline=15s", "--leader-elect-renew-deadline: the renew deadline of 15s"),
-            ],
-            read,
-        );
     }
 
     #[test]

@@ -144,35 +144,3 @@ fn read_lost_grace(given: Option<Duration>, timing: &Timing, mistakes: &mut Mist
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::Task;
-    use crate::cli::testing::{assert_mistakes, configuration};
-
-    fn read(flags: &str) -> Result<Config, String> {
-        let line = format!("hustings run --lease=l --direct {flags}");
-        configuration(line.split(' '), |cli, mistakes| {
-            let (log, Task::Run(flags)) = (cli.global.log(), cli.task) else { panic!("{line}") };
-            flags.read(log, mistakes)
-        })
-    }
-
-    #[test]
-    fn a_command_that_may_outlive_the_lease_is_rejected() {
-        // Of the 5 s after the renew deadline, 0.5 s and 1/500 of the lease are for the kill.
-        assert!(read("--lost-grace=4470ms -- true").is_ok());
-        assert_mistakes(
-            &[
-                ("--lost-grace=4471ms -- true", "--lost-grace: 4.471s is longer than 4.47s"),
-                ("--renew-deadline=14.5s -- true", "--renew-deadline: 14.5s leaves no time to kill the command"),
-                ("--stop-signal=STOP -- true", "is not a stop signal"),
-                ("--stop-signal=RTMIN+3 -- true", "is a real-time signal"),
-                ("--stop-on=TERM,KILL -- true", "--stop-on"),
-                ("-- ", "COMMAND: is empty"),
-            ],
-            read,
-        );
-    }
-}

@@ -37,24 +37,6 @@ fn pod(variable: impl Fn(&str) -> Option<String>) -> Result<OwnPod, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::testing::{assert_mistakes, sidecar};
-
-    fn read(flags: &str) -> Result<Config, String> {
-        sidecar(&format!("--lease=l --direct {flags}"))
-    }
-
-    #[test]
-    fn values_that_exclude_others_or_have_no_form_are_rejected() {
-        assert_mistakes(
-            &[
-                ("--while-connected --handover-delay=1s", "--handover-delay: has no effect"),
-                ("--handover-delay=21s", "is longer than 20s"),
-                ("--fail-open=often", "is not a duration"),
-                ("--pod-label=x", "is not of the form KEY=VALUE"),
-            ],
-            read,
-        );
-    }
 
     #[test]
     fn the_pod_of_a_label_comes_from_the_downward_api_and_a_static_pod_has_no_uid() {

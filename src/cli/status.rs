@@ -41,20 +41,3 @@ impl StatusFlags {
         Some(Config { lease, all_namespaces, watch, output })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::{Task, parse};
-
-    #[test]
-    fn names_alone_cannot_be_watched() {
-        for (flags, is_accepted) in
-            [("-o name", true), ("-w -o name", false), ("-w -o wide", true), ("-A l -w -o json", true)]
-        {
-            let line = format!("hustings status {flags}");
-            let Task::Status(flags) = parse(line.split(' ').map(Into::into)).unwrap().task else { panic!("{line}") };
-            assert_eq!(Mistakes::check(|mistakes| flags.read(mistakes)).is_ok(), is_accepted, "{line}");
-        }
-    }
-}

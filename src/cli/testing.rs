@@ -1,7 +1,5 @@
 //! Reads command lines for the tests of flags.
 
-use std::fmt::Debug;
-
 use super::{Cli, Mistakes, Task, parse};
 use crate::controller::Config;
 use crate::stand::sidecar;
@@ -31,12 +29,4 @@ pub(crate) fn sidecar(flags: &str) -> Result<sidecar::Config, String> {
         let Task::Sidecar(flags) = cli.task else { panic!("{line}") };
         flags.read(mistakes)
     })
-}
-
-/// Checks that each command line is rejected with its mistake.
-pub(super) fn assert_mistakes<T: Debug>(cases: &[(&str, &str)], read: impl Fn(&str) -> Result<T, String>) {
-    for (line, mistake) in cases {
-        let error = read(line).expect_err(line);
-        assert!(error.contains(mistake), "{line}: {error}");
-    }
 }

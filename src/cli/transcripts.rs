@@ -1,9 +1,9 @@
 //! What each command makes of its flags, as data files: `tests/testdata/cli/*.txt`, rewritten by
 //! `REWRITE=1 cargo test -p hustings --lib cli::transcripts`.
 //!
-//! A file has one directive, `hustings`. Each line of its input is more of the command line. The output is the
-//! configuration of the command: at its first command line in the file all of it, and then each value that differs from
-//! the first one.
+//! A file has one directive, `hustings`. Each line of its input is more of the command line. The output is either the
+//! mistakes in it or the configuration of the command: at its first command line in the file all of it, and then each
+//! value that differs from the first one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -21,24 +21,18 @@ fn configurations_match_their_transcripts_which_use_every_flag() {
         file.run(|case| {
             assert_eq!(case.directive, "hustings");
             let words: Vec<_> = std::iter::once("hustings").chain(case.input.split_whitespace()).collect();
+            let shown = match read(&words) {
+                Ok(shown) => shown,
+                Err(mistakes) => return mistakes,
+            };
             let flags = words.iter().filter_map(|word| word.strip_prefix("--"));
             used.extend(flags.map(|flag| (words[1].to_owned(), flag.split('=').next().unwrap_or(flag).to_owned())));
-            let shown = match parse(words.iter().map(Into::into)) {
-                Ok(cli) => shown(cli),
-                Err(UnparsedArgument::ByClap(error)) => return error.to_string(),
-                Err(UnparsedArgument::Invalid(error)) => Err(error),
+            let Some(first) = first.get(words[1]) else {
+                first.insert(words[1].to_owned(), shown.clone());
+                return shown;
             };
-            match (shown, first.get(words[1])) {
-                (Ok(shown), Some(first)) => {
-                    let differs = |value: &String| !values(first).contains(value);
-                    values(&shown).into_iter().filter(differs).map(|value| value + "\n").collect()
-                }
-                (Ok(shown), None) => {
-                    first.insert(words[1].to_owned(), shown.clone());
-                    shown
-                }
-                (Err(error), _) => format!("{error}\n"),
-            }
+            let defaults = values(first);
+            values(&shown).into_iter().filter(|value| !defaults.contains(value)).map(|value| value + "\n").collect()
         });
     });
     for of_command in command(Program::Hustings).get_subcommands().filter(|command| !command.is_hide_set()) {
@@ -53,6 +47,24 @@ fn configurations_match_their_transcripts_which_use_every_flag() {
             );
         }
     }
+}
+
+/// The configuration of a command, or the mistakes in its command line without the lines that they have in common.
+fn read(words: &[&str]) -> Result<String, String> {
+    match parse(words.iter().map(Into::into)) {
+        Ok(cli) => shown(cli).map_err(|error| mistakes(&error)),
+        Err(UnparsedArgument::Invalid(error)) => Err(mistakes(&error)),
+        Err(UnparsedArgument::ByClap(error)) => {
+            let error = error.to_string();
+            let (mistake, _usage) = error.split_once("\n\n").unwrap();
+            Err(format!("{mistake}\n"))
+        }
+    }
+}
+
+fn mistakes(error: &Hinted) -> String {
+    let lines = error.to_string();
+    lines.lines().skip(1).map(|line| line.trim_start().to_owned() + "\n").collect()
 }
 
 /// The access, the log and the configuration of a command.
