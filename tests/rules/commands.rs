@@ -134,7 +134,9 @@ fn stable(text: &str) -> String {
     } else {
         text.into_owned()
     };
-    let seconds = Regex::new(r#"(\((?:within )?|in the |\bIn |Within |Seconds": )\d+(\.\d+)?( s\b|,\n)"#).unwrap();
+    let seconds =
+        Regex::new(r#"(\((?:within )?|in the |\bIn |Within |(?:after|[wW]ithin)Seconds": )\d+(\.\d+)?( s\b|,\n)"#)
+            .unwrap();
     let text = seconds.replace_all(&text, "${1}SECONDS${3}");
     Regex::new(r"\b(127\.0\.0\.1|0\.0\.0\.0):\d+").unwrap().replace_all(&text, "ADDRESS").into_owned()
 }
