@@ -334,4 +334,21 @@ fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use hustings_client::api::ReadLease;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_acts_that_stand_on_a_lease_are_named() {
+        let annotations = json!({
+            "hustings.io/hold": "works", "hustings.io/hold-until": "2026-01-01T01:00:00Z",
+            "hustings.io/pin": "noon", "hustings.io/asked-by": "bob",
+        });
+        let lease = ReadLease::from_json(json!({ "metadata": { "name": "l", "annotations": annotations } }));
+        let expected = "hold \"works\" until 2026-01-01T01:00:00Z, pin \"noon\", asked by bob";
+        assert_eq!(standing(&lease.record), expected);
+        assert_eq!(standing(&LeaseRecord::default()), "no act");
+    }
+}

@@ -1,10 +1,8 @@
-use std::sync::atomic::{AtomicU16, Ordering};
-
 use http::Method;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::cluster::testing::{Requests, Sent, cluster, failure, list};
+use crate::base::cluster::testing::{cluster, list};
 use crate::base::output::Output;
 use crate::operate::acts::config::Act;
 
@@ -12,69 +10,6 @@ fn candidate(version: &str, exclude: Option<&str>) -> Value {
     let annotations = exclude.map(|exclude| json!({ "hustings.io/exclude": exclude }));
     let metadata = json!({ "name": "a", "namespace": "n", "resourceVersion": version, "annotations": annotations });
     json!({ "metadata": metadata, "spec": { "leaseName": "l", "binaryVersion": "1.0", "emulationVersion": "1.0" } })
-}
-
-/// A server that has `newest`, and accepts a write after `conflicts` others. An object without its metadata is gone.
-fn server(newest: Value, conflicts: u16) -> (Cluster, Requests) {
-    let left = AtomicU16::new(conflicts);
-    cluster(move |request: &Sent| {
-        if request.method == Method::PATCH {
-            let is_late = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
-            return Some(if is_late { failure(409) } else { (200, newest.clone()) });
-        }
-        let exists = newest["metadata"].is_object();
-        request.path.contains("hustings.io").then(|| list(if exists { std::slice::from_ref(&newest) } else { &[] }))
-    })
-}
-
-/// The bodies of the writes.
-fn writes(requests: &Requests) -> Vec<Value> {
-    let requests = requests.lock().unwrap();
-    requests.iter().filter(|sent| sent.method == Method::PATCH).map(|sent| sent.body.clone()).collect()
-}
-
-#[tokio::test]
-async fn a_write_is_repeated_on_the_newest_version_unless_another_act_stands_there() {
-    let read = ReadCandidate::from_json(candidate("5", None));
-    let exclusion = Exclusion { until: WireTime::from_micros(1_800_000_000_000_000), reason: "drain".to_owned() };
-    for (newest, conflicts, versions, error) in [
-        (candidate("5", None), 0, &["5"][..], None),
-        (candidate("7", None), 1, &["5", "7"], None),
-        (candidate("7", Some("2027-01-01T00:00:00Z: x")), 1, &["5"], Some("another administrator was faster")),
-        (json!({}), 1, &["5"], Some("was deleted")),
-        (candidate("7", None), 9, &["5", "7", "7", "7", "7"], Some("changed 5 times")),
-    ] {
-        let (cluster, requests) = server(newest, conflicts);
-        let written = write(&cluster, &read, Some(&exclusion), Some("ada"), true).await;
-        let sent = writes(&requests);
-        let sent: Vec<_> = sent.iter().map(|body| body["metadata"]["resourceVersion"].as_str().unwrap()).collect();
-        assert_eq!(sent, versions, "{written:?}");
-        assert_eq!(written.is_err(), error.is_some(), "{written:?}");
-        assert!(error.is_none_or(|error| written.unwrap_err().to_string().contains(error)));
-    }
-}
-
-#[tokio::test]
-async fn the_reason_of_an_inclusion_is_recorded_beside_the_user_and_that_of_an_exclusion_in_the_exclusion() {
-    let hour = Some(ActExpiry::After(Duration::from_hours(1)));
-    for (end, asked_by) in [(None, "ada: repaired"), (hour, "ada")] {
-        let targets = Targets { names: vec!["a".to_owned()], node: None, all_namespaces: false };
-        let config = Config {
-            act: Act::Candidates { targets: targets.clone(), end },
-            reason: Some("repaired".to_owned()),
-            dry_run: false,
-            wait: None,
-            output: Output::Text,
-        };
-        let (cluster, requests) = server(candidate("5", Some("2027-01-01T00:00:00Z: x")), 0);
-        let mut reports = Vec::new();
-        carry_out(&cluster, &targets, end, &config, Some("ada"), &mut reports).await.unwrap();
-        assert!(reports[0].written, "{reports:?}");
-        let annotations = writes(&requests)[0]["metadata"]["annotations"].clone();
-        assert_eq!(annotations["hustings.io/asked-by"], asked_by, "{annotations}");
-        let exclude = annotations["hustings.io/exclude"].as_str();
-        assert_eq!(exclude.map(|text| text.ends_with("Z: repaired")), end.map(|_| true), "{annotations}");
-    }
 }
 
 #[tokio::test]
@@ -176,15 +111,6 @@ async fn the_candidates_of_a_node_are_found_in_each_namespace() {
     let found = find(&cluster, &targets, false).await.unwrap();
     let found: Vec<_> = found.iter().map(|(namespace, found)| (&**namespace, found.len())).collect();
     assert_eq!(found, [("n1", 1), ("n2", 1)]);
-}
-
-#[tokio::test]
-async fn a_candidate_that_does_not_exist_or_is_not_excluded_is_refused() {
-    for (name, includes, error) in [("b", false, "does not exist in namespace n"), ("a", true, "is not excluded")] {
-        let targets = Targets { names: vec![name.to_owned()], node: None, all_namespaces: false };
-        let refused = find(&server(candidate("5", None), 0).0, &targets, includes).await.unwrap_err();
-        assert!(refused.to_string().contains(error), "{refused}");
-    }
 }
 
 #[test]
