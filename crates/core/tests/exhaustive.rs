@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hustings_core::elector::{Draw, Durations, InvalidTiming, LONGEST_LEASE_SECONDS, Timing};
 use hustings_core::model::{
-    CandidateRecord, LeaseRecord, Moment, Observed, SessionMark, SessionStamp, Strategy, WireTime, drift_allowance,
+    CandidateKind, CandidateRecord, LeaseRecord, Moment, Observed, SessionMark, SessionStamp, Strategy, WireTime,
+    drift_allowance,
 };
 use hustings_core::ranking::Rank;
 
@@ -86,11 +87,18 @@ fn a_wait_is_never_shorter_than_asked_nor_longer_than_its_jitter() {
 
 #[test]
 fn the_order_of_candidates_is_total_and_transitive_and_merit_agrees_with_it() {
-    let versions = ["1.9", "1.30.0-rc.1", "1.30", "1.30.0+build", "1.31"];
+    let versions = ["1.9", "1.30.0-rc.1", "1.30", "1.30.0+build", "v1.31"];
     let mut ranks = Vec::new();
     for (binary, emulation) in versions.iter().flat_map(|binary| versions.iter().map(move |of| (binary, of))) {
-        for (priority, created, name) in [(0, 0, "a"), (0, 0, "b"), (0, 1, "a"), (1, 0, "a")] {
+        for (priority, created, name, kind) in [
+            (0, 0, "a", CandidateKind::Hustings),
+            (0, 0, "a", CandidateKind::Native),
+            (0, 0, "b", CandidateKind::Hustings),
+            (0, 1, "a", CandidateKind::Hustings),
+            (1, 0, "a", CandidateKind::Hustings),
+        ] {
             let record = CandidateRecord {
+                kind,
                 name: name.to_owned(),
                 lease_name: "l".to_owned(),
                 binary_version: (*binary).to_owned(),
@@ -107,6 +115,8 @@ fn the_order_of_candidates_is_total_and_transitive_and_merit_agrees_with_it() {
         for b in &ranks {
             let order = a.order(b, &strategy);
             assert_eq!(order, b.order(a, &strategy).reverse());
+            assert_eq!(order == Ordering::Equal, a == b, "{a:?} {b:?}");
+            assert_eq!(a.criterion(b, &strategy).is_none(), a == b, "{a:?} {b:?}");
             assert!(!a.is_better_than_holder(b, &strategy) || order == Ordering::Less);
             for c in &ranks {
                 assert!(

@@ -9,13 +9,11 @@ mod incidents;
 #[path = "election_properties/records.rs"]
 mod records;
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use election_world::World;
 use hustings_core::election::{Config, Decision, Election, EvidenceConfig, Observation, Source};
 use hustings_core::model::{Moment, Now, WireTime};
-use hustings_core::ranking::Rank;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -42,27 +40,6 @@ fn leader(world: &World) -> Option<String> {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn the_order_of_candidates_is_strict_and_total(
-        records in proptest::collection::vec(candidate(vec!["a", "b", "c"]), 3)
-    ) {
-        let ranks: Vec<Rank> = records
-            .iter()
-            .filter_map(|record| record.standing().ok().map(|standing| Rank::new(&standing, record)))
-            .collect();
-        for (a, strategy) in ranks.iter().flat_map(|a| hustings_core::model::Strategy::OURS.map(|strategy| (a, strategy))) {
-            for b in &ranks {
-                prop_assert_eq!(a.order(b, &strategy), b.order(a, &strategy).reverse());
-                prop_assert_eq!(a.order(b, &strategy) == Ordering::Equal, a == b);
-                prop_assert_eq!(a.criterion(b, &strategy).is_none(), a == b);
-                prop_assert!(!a.is_better_than_holder(b, &strategy) || a.order(b, &strategy) == Ordering::Less);
-                for c in &ranks {
-                    prop_assert!(!(a.order(b, &strategy) == Ordering::Less && b.order(c, &strategy) == Ordering::Less) || a.order(c, &strategy) == Ordering::Less);
-                }
-            }
-        }
-    }
 
     #[test]
     fn the_decision_does_not_depend_on_the_order_of_the_observations_of_one_instant(
