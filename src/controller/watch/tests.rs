@@ -129,7 +129,7 @@ async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second_and_broke
         let mut counted = counted.lock().unwrap();
         *counted += u32::from(is_watch);
         let is_too_many = *counted > 1_000;
-        let end = if *counted % 2 == 0 { "" } else { "no event\n" };
+        let end = if counted.is_multiple_of(2) { "" } else { "no event\n" };
         let body = if is_watch { end.into() } else { list(&[]).1.to_string().into_bytes() };
         async move {
             if is_too_many {
