@@ -26,7 +26,7 @@ async fn a_controller_whose_dispatcher_is_stuck_loses_the_own_lease_to_one_that_
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_gets_no_lists_leaves_the_own_lease_to_another_one() {
     let server = server();
-    server.lock().unwrap().silent = Some("/apis/hustings.io/");
+    server.lock().unwrap().forbidden = Some("/apis/hustings.io/");
     let first = start(Arc::clone(&server), "", TokioClock::shared());
     first.wait_for_holder(OWN, "hustings-0").await;
     let (next, _, _) = surroundings(&server, "next", TokioClock::shared());
@@ -36,6 +36,6 @@ async fn a_controller_that_gets_no_lists_leaves_the_own_lease_to_another_one() {
     assert_eq!(first.holder_of(OWN).as_deref(), Some("hustings-0"), "a list may take long");
     first.wait_for_holder(OWN, "next").await;
     assert_eq!(first.holder_of(WEB), None);
-    server.lock().unwrap().silent = None;
+    server.lock().unwrap().forbidden = None;
     first.wait_for_holder(WEB, "a").await;
 }
