@@ -321,8 +321,9 @@ func (e *Elector) Resign() {
 }
 
 // Abandon ends the elector at once without giving the Lease up: this process no longer leads, and the Lease expires. Use
-// it if the work cannot be stopped, or if it is not known whether it has ended, and then exit the process. It also frees
-// an elector that has not run, and that then never will.
+// it if the work cannot be stopped, or if it is not known whether it has ended, and then exit the process. Another elector
+// of this process in the same container may take the Lease back at once, unless [Term.Hold] registers such work. Abandon
+// also frees an elector that has not run, and that then never will.
 func (e *Elector) Abandon() {
 	e.die(ErrAbandoned)
 	if e.started.CompareAndSwap(false, true) {

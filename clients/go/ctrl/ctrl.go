@@ -203,7 +203,19 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	defer stopElector()
 	managed, lost := make(chan struct{}), make(chan struct{})
 	elected := make(chan error, 1)
+	// outlived means that controllers may run on after this function.
+	var outlived atomic.Bool
 	lead := func(ctx context.Context, term *hustings.Term) {
+		held, ok := term.Hold()
+		if !ok {
+			return
+		}
+		defer func() {
+			// Otherwise no other elector of this process may take the Lease back by the lock of its container.
+			if !outlived.Load() {
+				held()
+			}
+		}()
 		select {
 		case e.lock.terms <- term:
 		case <-ctx.Done():
@@ -222,6 +234,7 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 				}
 			}
 			// Run must not wait for the controllers.
+			outlived.Store(true)
 			close(lost)
 		case <-managed:
 		}
@@ -247,6 +260,7 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	isLost := hasLost || e.lock.isLost() || err != nil && err.Error() == lostByManager
 	if isLost || errors.Is(err, context.DeadlineExceeded) {
 		// Controllers may still be running.
+		outlived.Store(true)
 		e.elector.Abandon()
 	}
 	close(managed)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +96,15 @@ func (r *replica) write(t *testing.T) error {
 	return err
 }
 
+// isLocked returns whether another elector of this process has to wait until the Lease has expired.
+func isLocked(t *testing.T, server *testkit.Server) bool {
+	t.Helper()
+	var log strings.Builder
+	election := NewOrDie(server.Config(), "n", "l", Options{Identity: "a", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	election.Elector().Abandon()
+	return strings.Contains(log.String(), "cannot lock this container")
+}
+
 func TestAManagerRunsItsControllersOnlyWhileItLeadsAndStopsThemBeforeTheRelease(t *testing.T) {
 	server := testkit.NewServer(t)
 	first := start(t, server, "a", steady, ctrl.Options{LeaderElection: true})
@@ -175,6 +187,7 @@ func TestAStandbyServesItsWebhooksAndFillsItsCaches(t *testing.T) {
 }
 
 func TestALossEndsTheManagerWithoutAWaitForItsControllers(t *testing.T) {
+	t.Setenv("POD_UID", "pod-of-loss-"+strconv.Itoa(os.Getpid()))
 	server := testkit.NewServer(t)
 	r := start(t, server, "a", quick, ctrl.Options{LeaderElection: true})
 	<-r.started
@@ -190,23 +203,25 @@ func TestALossEndsTheManagerWithoutAWaitForItsControllers(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	t.Logf("the manager ended %s after the loss", time.Since(began))
-	if elector.Err() == nil {
-		t.Error("the elector may lead again, while the controller runs")
+	if elector.Err() == nil || !isLocked(t, server) {
+		t.Error("the elector, or another one of this process, may lead at once, while the controller runs")
 	}
 }
 
 func TestATermThatIsGivenUpStopsTheManagerFirst(t *testing.T) {
+	t.Setenv("POD_UID", "pod-of-release-"+strconv.Itoa(os.Getpid()))
 	server := testkit.NewServer(t)
 	r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true})
 	<-r.started
 	close(r.mayEnd)
 	r.election.Elector().Resign()
-	if err := <-r.ended; err != nil || server.Holder("l") != "" {
-		t.Errorf("error %v, holder %q", err, server.Holder("l"))
+	if err := <-r.ended; err != nil || server.Holder("l") != "" || isLocked(t, server) {
+		t.Errorf("error %v, holder %q, locked: %t", err, server.Holder("l"), isLocked(t, server))
 	}
 }
 
-func TestControllersThatDoNotStopKeepTheLeaseFromBeingReleased(t *testing.T) {
+func TestControllersThatDoNotStopKeepTheLeaseFromBeingReleasedOrTakenBack(t *testing.T) {
+	t.Setenv("POD_UID", "pod-of-grace-"+strconv.Itoa(os.Getpid()))
 	server := testkit.NewServer(t)
 	timeout := 100 * time.Millisecond
 	r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: &timeout})
@@ -215,8 +230,8 @@ func TestControllersThatDoNotStopKeepTheLeaseFromBeingReleased(t *testing.T) {
 	if err := <-r.ended; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error: %v", err)
 	}
-	if r.election.Elector().IsLeader() || server.Holder("l") != "a" {
-		t.Errorf("%q holds the Lease", server.Holder("l"))
+	if r.election.Elector().IsLeader() || server.Holder("l") != "a" || !isLocked(t, server) {
+		t.Errorf("%q holds the Lease, locked: %t", server.Holder("l"), isLocked(t, server))
 	}
 }
 
