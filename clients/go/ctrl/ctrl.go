@@ -52,8 +52,14 @@ type Options = hustings.Options
 // so exit the process.
 var ErrLost = errors.New("leader election lost: exit this process")
 
-// lostByManager is the error of a manager whose lock was too slow. controller-runtime has no other sign of it.
-const lostByManager = "leader election lost"
+// What managers say, since controller-runtime has no other sign of it. A context.DeadlineExceeded may be the error of a
+// controller that has stopped.
+const (
+	// lostByManager is the error of a manager whose lock was too slow.
+	lostByManager = "leader election lost"
+	// stillRunning is in the error of a manager whose controllers have not stopped.
+	stillRunning = "failed waiting for all runnables to end within grace period"
+)
 
 // errNotRun is why a manager that was started without [Election.Run] never leads.
 var errNotRun = errors.New("start the manager with Election.Run, not with its Start")
@@ -257,8 +263,11 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	case <-lost:
 		hasLost = true
 	}
-	isLost := hasLost || e.lock.isLost() || err != nil && err.Error() == lostByManager
-	if isLost || errors.Is(err, context.DeadlineExceeded) {
+	isLost := hasLost || e.lock.isLost()
+	if err != nil && err.Error() == lostByManager {
+		isLost, err = true, nil
+	}
+	if isLost || err != nil && strings.Contains(err.Error(), stillRunning) {
 		// Controllers may still be running.
 		outlived.Store(true)
 		e.elector.Abandon()
@@ -268,7 +277,7 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	result := <-elected
 	switch {
 	case isLost:
-		return errors.Join(ErrLost, result)
+		return errors.Join(ErrLost, err, result)
 	case err != nil:
 		return err
 	}
