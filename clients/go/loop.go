@@ -78,6 +78,7 @@ func (e *Elector) run(ctx context.Context) error {
 			case next = <-incomings:
 			case <-stopping:
 				stopping = nil
+				go e.endAfterWork(term)
 				next = incoming{event: core.Event{Event: "stop"}}
 			case cause := <-e.stops:
 				stopping = nil

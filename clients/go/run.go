@@ -16,7 +16,7 @@ func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(c
 //
 // The context of lead is done when the term must end. The elector gives the Lease up only after lead, and everything that
 // [Term.Hold] has registered, has ended. If that does not happen within [Timing.StopGrace], this process no longer
-// leads, and its Lease expires. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a
+// leads, and its Lease expires; so it does if the server does not take the release within 5 s. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a
 // term, the elector stands again.
 //
 // If lead panics, the elector gives the Lease up, for which it has 5 s, and then the panic continues in the caller of Run;
@@ -81,7 +81,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 			e.stop("panicked")
 			select {
 			case <-e.ended.Done():
-			case <-time.After(panicGrace):
+			case <-time.After(releaseGrace):
 			}
 			panic(panics)
 		}
@@ -105,9 +105,9 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 	return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
 }
 
-// panicGrace is how long a process whose work has panicked may take to give its Lease up. If it takes longer, the Lease
-// expires.
-const panicGrace = 5 * time.Second
+// releaseGrace is how long a stopped elector whose work has ended, or has panicked, may take to give its Lease up. If it takes
+// longer, the Lease expires.
+const releaseGrace = 5 * time.Second
 
 // A panicked is a panic of the work that continues in the caller of Run.
 type panicked struct {
@@ -128,6 +128,27 @@ func (e *Elector) stop(cause string) {
 	select {
 	case e.stops <- cause:
 	default:
+	}
+}
+
+// endAfterWork ends a stopped elector, whose last term this is, soon after the work has ended. The core alone would try to
+// release the Lease until it expires, and the process would wait for a server that is down.
+func (e *Elector) endAfterWork(last *Term) {
+	if last != nil {
+		select {
+		case <-last.work.idle:
+			<-last.writes.close()
+		case <-e.ended.Done():
+			return
+		}
+	}
+	select {
+	case <-time.After(releaseGrace):
+		if e.Err() == nil {
+			e.log.Warn("cannot give the Lease up: it expires", "after", releaseGrace)
+		}
+		e.die(ErrStopped)
+	case <-e.ended.Done():
 	}
 }
 

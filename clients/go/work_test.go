@@ -115,6 +115,34 @@ func TestAPanicOfTheWorkDoesNotWaitForAServerThatIsSilent(t *testing.T) {
 	})
 }
 
+// The Lease expires. Until the work has ended, the elector tries to keep it.
+func TestAStopDoesNotWaitLongForAServerThatIsDown(t *testing.T) {
+	server := testkit.NewServerWithLease(t)
+	options, log := testOptions(t, "a", steady)
+	var ended time.Time
+	r := startReplica(t, server, options, func(ctx context.Context, _ *Term) {
+		<-ctx.Done()
+		patches := server.Requests(http.MethodPatch, testkit.Leases+"/l")
+		testkit.Eventually(t, "renewals are tried", func() bool {
+			return server.Requests(http.MethodPatch, testkit.Leases+"/l") > patches
+		})
+		ended = time.Now()
+	})
+	r.awaitLeader(t)
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
+		testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
+		return true
+	})
+	r.stop()
+	err := <-r.ended
+	if took := time.Since(ended); err != nil || took < releaseGrace || took > steady.RenewDeadline/2 {
+		t.Errorf("error %v, %s after the work", err, took)
+	}
+	if server.Holder("l") != "a" || !strings.Contains(log.String(), "it expires") {
+		t.Errorf("%q holds the Lease", server.Holder("l"))
+	}
+}
+
 // Until the work has ended, a successor in the same place must not take the Lease back at once.
 func TestTheLockOfAPlaceIsHeldUntilTheWorkHasEnded(t *testing.T) {
 	server := testkit.NewServerWithLease(t)
