@@ -297,8 +297,8 @@ func (e *Elector) Err() error {
 	return view.err
 }
 
-// Check returns an error if the elector is dead, has been stuck for longer than the tolerance, or will not lead again because
-// work has outlived the grace of its term. Use it as a health check that restarts the process.
+// Check returns an error if the elector is dead, has been stuck for longer than the tolerance, at least 1 s, or will not lead
+// again because work has outlived the grace of its term. Use it as a health check that restarts the process.
 func (e *Elector) Check(tolerance time.Duration) error {
 	if term := e.overdue.Load(); term != nil && !term.work.isIdle() {
 		return fmt.Errorf("term %d of Lease %s: %w", term.Number, e.name, ErrWorkDidNotStop)
@@ -306,8 +306,9 @@ func (e *Elector) Check(tolerance time.Duration) error {
 	if err := e.Err(); err != nil && !errors.Is(err, ErrStopped) {
 		return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
 	}
-	// Where no step is due, this is so far below zero that it does not fit a Duration.
-	if stuck := e.clock.moment() - e.dueAt.Load(); e.Err() == nil && stuck > tolerance.Microseconds() {
+	// Each step is a little late, and takes a moment. Where none is due, this is so far below zero that it does not fit a
+	// Duration.
+	if stuck := e.clock.moment() - e.dueAt.Load(); e.Err() == nil && stuck > max(tolerance, longestTimer).Microseconds() {
 		return fmt.Errorf("the elector of Lease %s has been stuck for %s", e.name, time.Duration(stuck)*time.Microsecond)
 	}
 	return nil

@@ -321,11 +321,18 @@ func TestARestartedContainerTakesItsLeaseBackAtOnce(t *testing.T) {
 	testkit.Eventually(t, "it leads again, long before the Lease expires", func() bool { return len(testkit.Reigns(t, report)) == 2 })
 }
 
-func TestAnElectorIsNotStuckBeforeItRuns(t *testing.T) {
+func TestAnElectorIsStuckNeitherBeforeItRunsNorWhenAStepIsALittleLate(t *testing.T) {
 	options, _ := testOptions(t, "a", steady)
 	elector := create(t, testkit.NewServerWithLease(t), options)
 	defer elector.close()
 	if err := elector.Check(0); err != nil {
 		t.Error(err)
+	}
+	elector.clock = clock{moment: func() int64 { return 0 }}
+	for late, stuck := range map[time.Duration]bool{longestTimer: false, longestTimer + time.Millisecond: true} {
+		elector.dueAt.Store(-late.Microseconds())
+		if err := elector.Check(0); (err != nil) != stuck {
+			t.Errorf("%s late: %v", late, err)
+		}
 	}
 }

@@ -1,11 +1,13 @@
-// Package leaderelection has the names of client-go's package of that name, with the elector of Hustings behind them. A
-// program that calls [RunOrDie] changes one import line. What differs:
+// Package leaderelection has the names of client-go's package of that name that stand for election, with the elector of
+// Hustings behind them. A program that calls [RunOrDie] changes one import line. What differs:
 //
 //   - [LeaderElector.IsLeader] is false as soon as the last renewal is too old, also in a process that was frozen.
 //   - With ReleaseOnCancel, the Lease is released after OnStartedLeading has returned, and not before. If it does not
 //     return within 25 s, the Lease expires.
 //   - The RBAC role needs the verbs get, list, watch, create and patch on leases.
 //   - The lock must be a [resourcelock.LeaseLock].
+//   - JitterFactor is missing, and so are SetProvider with its types, for which there is [hustings.Options.Metrics], and
+//     NewCandidate with LeaseCandidate, for which there is [hustings.Options.BinaryVersion].
 package leaderelection
 
 import (
@@ -52,7 +54,8 @@ type LeaderElectionConfig struct {
 	// RESTConfig gives the elector connections of its own, with these credentials. Without it, the elector uses the
 	// client of the lock, whose single HTTP/2 connection may be stuck for longer than a term lasts.
 	RESTConfig *rest.Config
-	// Options are further settings. The fields above replace Identity and Timing, except for StopGrace and RequestTimeout.
+	// Options are further settings. The fields above replace Identity, and Timing except for StopGrace and RequestTimeout. A
+	// callback OnNewLeader replaces that of the Options. KeepOnStop contradicts ReleaseOnCancel.
 	Options hustings.Options
 }
 
@@ -61,8 +64,8 @@ type LeaderElector struct {
 	config  LeaderElectionConfig
 	options hustings.Options
 	// elector is that of the present or next Run.
-	elector atomic.Pointer[hustings.Elector]
-	hasRun  atomic.Bool
+	elector           atomic.Pointer[hustings.Elector]
+	hasRun, isRunning atomic.Bool
 }
 
 // NewLeaderElector returns an elector, or an error with all problems of the configuration.
@@ -80,6 +83,7 @@ func NewLeaderElector(lec LeaderElectionConfig) (*LeaderElector, error) {
 	refuse(lec.Callbacks.OnStartedLeading == nil, "OnStartedLeading callback must not be nil")
 	refuse(lec.Callbacks.OnStoppedLeading == nil, "OnStoppedLeading callback must not be nil")
 	refuse(lec.Coordinated, "Coordinated is for candidates of Kubernetes' own controller: set Options.BinaryVersion instead")
+	refuse(lec.ReleaseOnCancel && lec.Options.KeepOnStop, "ReleaseOnCancel and Options.KeepOnStop contradict each other: remove one")
 	refuse(lec.LeaseDuration < time.Second, "leaseDuration must be at least one second")
 	refuse(lec.RenewDeadline < 1, "renewDeadline must be greater than zero")
 	refuse(lec.RetryPeriod < 1, "retryPeriod must be greater than zero")
@@ -90,9 +94,11 @@ func NewLeaderElector(lec LeaderElectionConfig) (*LeaderElector, error) {
 	options.Identity = lock.LockConfig.Identity
 	options.Timing.LeaseDuration = lec.LeaseDuration.Truncate(time.Second)
 	options.Timing.RenewDeadline, options.Timing.RetryPeriod = lec.RenewDeadline, lec.RetryPeriod
-	options.OnNewLeader = lec.Callbacks.OnNewLeader
+	if lec.Callbacks.OnNewLeader != nil {
+		options.OnNewLeader = lec.Callbacks.OnNewLeader
+	}
 	if options.Logger == nil {
-		options.Logger = slog.New(logr.ToSlogHandler(klog.Background()))
+		options.Logger = slog.New(withAttrs{logr.ToSlogHandler(klog.Background()), nil})
 	}
 	le := &LeaderElector{config: lec, options: options}
 	if err := le.renew(); err != nil {
@@ -137,14 +143,21 @@ func RunOrDie(ctx context.Context, lec LeaderElectionConfig) {
 }
 
 // Run stands for election until the context is done or this process no longer leads. OnStoppedLeading is called at the
-// end, unless OnStartedLeading panics: the panic then continues in the caller of Run, whatever runtime.ReallyCrash says.
+// end, unless OnStartedLeading panics: with ReleaseOnCancel, the panic then continues in the caller of Run, whatever
+// runtime.ReallyCrash says; without it, the panic ends the process. While Run is under way, another call only reports an
+// error.
 func (le *LeaderElector) Run(ctx context.Context) {
+	if le.isRunning.Swap(true) {
+		runtime.HandleErrorWithContext(ctx, errors.New("it stands for election already"), "Cannot stand for election twice at a time")
+		return
+	}
 	le.run(ctx)
 	defer runtime.HandleCrashWithContext(ctx)
 	le.config.Callbacks.OnStoppedLeading()
 }
 
 func (le *LeaderElector) run(ctx context.Context) {
+	defer le.isRunning.Store(false)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if le.hasRun.Swap(true) {
@@ -222,14 +235,14 @@ func (le *LeaderElector) GetLeader() string { return le.elector.Load().Holder() 
 // Elector returns the elector of Hustings, such as for its token.
 func (le *LeaderElector) Elector() *hustings.Elector { return le.elector.Load() }
 
-// Check returns an error if the elector is dead, or has been stuck for longer than the tolerance. One whose Run has ended is
-// healthy, as with client-go.
+// Check returns an error if the elector is dead, or has been stuck for longer than LeaseDuration and the tolerance. One whose
+// Run has ended is healthy, as with client-go.
 func (le *LeaderElector) Check(maxTolerableExpiredLease time.Duration) error {
 	elector := le.elector.Load()
 	if errors.Is(elector.Err(), hustings.ErrAbandoned) {
 		return nil
 	}
-	return elector.Check(maxTolerableExpiredLease)
+	return elector.Check(le.config.LeaseDuration + maxTolerableExpiredLease)
 }
 
 // HealthzAdaptor is a health check that fails if the elector is dead or stuck.
@@ -238,7 +251,7 @@ type HealthzAdaptor struct {
 	timeout time.Duration
 }
 
-// NewLeaderHealthzAdaptor returns a health check that tolerates this much delay.
+// NewLeaderHealthzAdaptor returns a health check that tolerates this much delay, beyond LeaseDuration.
 func NewLeaderHealthzAdaptor(timeout time.Duration) *HealthzAdaptor {
 	return &HealthzAdaptor{timeout: timeout}
 }

@@ -3,6 +3,7 @@ package leaderelection
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"hustings.io/go/internal/testkit"
 )
@@ -96,10 +98,26 @@ func TestAnElectorRunsAgainAsWithClientGo(t *testing.T) {
 	server := testkit.NewServer(t)
 	config := configOf(server, "a")
 	config.ReleaseOnCancel = true
-	terms := 0
+	config.LeaseDuration, config.RenewDeadline = time.Minute, 40*time.Second
+	var reported atomic.Value
+	config.Options.OnNewLeader = func(identity string) { reported.Store(identity) }
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	terms, stops := 0, 0
 	var stop context.CancelFunc
-	config.Callbacks.OnStartedLeading = func(ctx context.Context) { terms++; stop(); <-ctx.Done() }
-	le, err := NewLeaderElector(config)
+	var le *LeaderElector
+	var err error
+	config.Callbacks.OnStartedLeading = func(ctx context.Context) {
+		terms++
+		if le.Run(done); !le.IsLeader() {
+			t.Error("a second Run hides the first one")
+		}
+		testkit.Eventually(t, "the leader is reported", func() bool { return reported.Load() == "a" })
+		stop()
+		<-ctx.Done()
+	}
+	config.Callbacks.OnStoppedLeading = func() { stops++ }
+	le, err = NewLeaderElector(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +127,68 @@ func TestAnElectorRunsAgainAsWithClientGo(t *testing.T) {
 		le.Run(ctx)
 		cancel()
 	}
-	if terms != 2 {
-		t.Errorf("%d terms", terms)
+	if terms != 2 || stops != 2 {
+		t.Errorf("%d terms, %d ends", terms, stops)
+	}
+}
+
+func TestEachLineOfTheDefaultLogNamesTheLease(t *testing.T) {
+	t.Setenv("POD_UID", "")
+	state := klog.CaptureState()
+	var log strings.Builder
+	klog.LogToStderr(false)
+	klog.SetOutput(&log)
+	le, err := NewLeaderElector(configOf(testkit.NewServer(t), "a"))
+	klog.Flush()
+	state.Restore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	le.Elector().Abandon()
+	if line := log.String(); !strings.Contains(line, "pod UID unknown") || !strings.Contains(line, `lease="n/l" identity="a"`) {
+		t.Error(line)
+	}
+}
+
+// A stuckLog blocks the elector from when it is armed until the channel is closed.
+type stuckLog struct {
+	slog.Handler
+	armed *atomic.Bool
+	until chan struct{}
+}
+
+func (l stuckLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l stuckLog) Handle(context.Context, slog.Record) error {
+	if l.armed.Load() {
+		<-l.until
+	}
+	return nil
+}
+
+func TestTheWatchDogToleratesTheLeaseDurationAsWithClientGo(t *testing.T) {
+	server := testkit.NewServer(t)
+	// This fault is logged. A leader that is stuck ends its Run.
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
+		testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
+		return true
+	})
+	config := configOf(server, "a")
+	log := stuckLog{slog.Default().Handler(), new(atomic.Bool), make(chan struct{})}
+	defer close(log.until)
+	config.Options.Logger = slog.New(log)
+	le, err := NewLeaderElector(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watchDog := NewLeaderHealthzAdaptor(0)
+	watchDog.SetLeaderElection(le)
+	log.armed.Store(true)
+	began := time.Now()
+	go le.Run(t.Context())
+	testkit.Eventually(t, "the watchdog fails", func() bool { return watchDog.Check(nil) != nil })
+	if took := time.Since(began); took < config.LeaseDuration {
+		t.Errorf("it fails after %s", took)
 	}
 }
 
@@ -177,6 +255,7 @@ func TestWhatTheElectorCannotDoIsRefusedWithTheWayOut(t *testing.T) {
 		"OnStoppedLeading":                           func(c *LeaderElectionConfig) { c.Callbacks.OnStoppedLeading = nil },
 		"leaseDuration":                              func(c *LeaderElectionConfig) { c.LeaseDuration = 0 },
 		"renew deadline":                             func(c *LeaderElectionConfig) { c.RenewDeadline = c.LeaseDuration },
+		"contradict":                                 func(c *LeaderElectionConfig) { c.ReleaseOnCancel, c.Options.KeepOnStop = true, true },
 		"Labels":                                     func(c *LeaderElectionConfig) { c.Lock.(*resourcelock.LeaseLock).Labels = map[string]string{"a": "b"} },
 		"set RESTConfig": func(c *LeaderElectionConfig) {
 			c.Lock.(*resourcelock.LeaseLock).Client = fake.NewClientset().CoordinationV1()
