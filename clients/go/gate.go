@@ -41,8 +41,9 @@ type GateOptions struct {
 //   - A write belongs to the term in which it began. If the term is lost, the gate ends the write at once.
 //   - The elector gives a term up only after the writes under way have ended, and the gate then admits no further one.
 //
-// To end a write, the gate closes its connection. The server may execute the write anyway. Where that must not happen,
-// fence your writes by [Term.Token].
+// To end a write, the gate closes its connection. The server may execute the write anyway. A write without a body, such as an
+// exec, may even be sent after its term, if this process was suspended between the admission and the sending; the gate
+// checks again while it sends a body. Where that must not happen, fence your writes by [Term.Token].
 type Gate struct {
 	elector    *Elector
 	options    GateOptions
@@ -172,9 +173,11 @@ func (t gatedTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	}
 	// client-go would repeat the write by itself, perhaps in another term.
 	response.Header.Del("Retry-After")
-	if response.StatusCode != http.StatusSwitchingProtocols {
-		// The answer may be read after the write has ended.
-		response.Body = closer{response.Body, func() { cancel(nil) }}
+	// The answer may be read after the write has ended.
+	body := closer{response.Body, func() { cancel(nil) }}
+	response.Body = body
+	if upgraded, ok := body.ReadCloser.(io.ReadWriteCloser); ok {
+		response.Body = writableCloser{body, upgraded}
 	}
 	return response, nil
 }
@@ -182,11 +185,16 @@ func (t gatedTransport) RoundTrip(request *http.Request) (*http.Response, error)
 // passes returns whether a request passes without leadership.
 func (g *Gate) passes(request *http.Request) bool {
 	target := strings.TrimPrefix(request.URL.RequestURI(), g.prefix)
+	path, _, _ := strings.Cut(target, "?")
+	switch request.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		// The query does not matter here. The core knows no target above 64 KiB, which a selector may exceed.
+		target = path
+	}
 	switch g.classifier.classify(request, target) {
 	case core.Reads, core.ChangesNothing:
 		return true
 	}
-	path, _, _ := strings.Cut(target, "?")
 	return g.options.Allow != nil && g.options.Allow(request.Method, path)
 }
 
@@ -254,6 +262,20 @@ type closer struct {
 func (c closer) Close() error {
 	defer c.then()
 	return c.ReadCloser.Close()
+}
+
+// writableCloser is the connection of an upgrade.
+type writableCloser struct {
+	closer
+	io.Writer
+}
+
+// CloseWrite is what the connection of an upgrade has in net/http.
+func (c writableCloser) CloseWrite() error {
+	if half, ok := c.Writer.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // until returns when a write that begins now must have ended. It is false if that is not before the end of the validity.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -56,6 +57,7 @@ func TestAStandbyReadsAndWritesNothing(t *testing.T) {
 		passes               bool
 	}{
 		{"GET", configMaps + "?watch=true", "", true},
+		{"GET", configMaps + "?labelSelector=" + strings.Repeat("a", 1<<16), "", true},
 		{"POST", configMaps, "{}", false},
 		{"PATCH", configMaps + "/c", "{}", false},
 		{"PATCH", configMaps + "/c?dryRun=All", "{}", true},
@@ -288,5 +290,45 @@ func TestAWriteIsNotRepeatedInAnotherTerm(t *testing.T) {
 		if err != nil || (response.Header.Get("Retry-After") != "") != isRepeated {
 			t.Errorf("%s: %v, %v", method, response, err)
 		}
+	}
+}
+
+// upgraded is the connection of an upgrade.
+type upgraded struct{ io.ReadWriteCloser }
+
+func (upgraded) CloseWrite() error { return io.ErrClosedPipe }
+
+func TestAnUpgradeLeavesNothingBehindWhenItIsClosed(t *testing.T) {
+	server := testkit.NewServer(t)
+	options, _ := testOptions(t, "a", steady)
+	r := startReplica(t, server, options, nil)
+	r.awaitLeader(t)
+	gate, err := r.Gate(GateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, _ := net.Pipe()
+	var sent context.Context
+	transport := gate.Wrap(roundTrip(func(request *http.Request) (*http.Response, error) {
+		sent = request.Context()
+		return &http.Response{StatusCode: http.StatusSwitchingProtocols, Header: http.Header{}, Body: upgraded{near}, Request: request}, nil
+	}))
+	request, err := http.NewRequest(http.MethodPost, server.URL+"/api/v1/namespaces/n/pods/p/exec", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, ok := response.Body.(interface {
+		io.ReadWriteCloser
+		CloseWrite() error
+	})
+	if !ok || connection.CloseWrite() != io.ErrClosedPipe || sent.Err() != nil {
+		t.Fatalf("%T, %v", response.Body, sent.Err())
+	}
+	if err := connection.Close(); err != nil || sent.Err() == nil {
+		t.Errorf("error %v, and the context lives on", err)
 	}
 }
