@@ -38,7 +38,7 @@ var (
 	ErrStopped = errors.New("stopped")
 	// ErrNoNamespace is why an elector cannot be created outside a pod without a namespace.
 	ErrNoNamespace = errors.New("the namespace of the Lease is not known, since this is not a pod: pass it, or set POD_NAMESPACE")
-	errStarted     = errors.New("the elector has run already: create another one")
+	errStarted     = errors.New("the elector has run already, or was abandoned: create another one")
 )
 
 // An Elector stands for one Lease. It is safe for concurrent use.

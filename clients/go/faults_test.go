@@ -294,6 +294,8 @@ func TestInvalidSettingsAreRefusedWithTheNameOfTheLease(t *testing.T) {
 		{"n", "L", Options{Identity: "a"}, "n/L"},
 		{"n", "l", Options{Identity: "a", Timing: Timing{RenewDeadline: time.Hour}}, "renew deadline"},
 		{"n", "l", Options{Identity: "a", Timing: Timing{LeaseDuration: 1500 * time.Millisecond}}, "whole seconds"},
+		{"n", "l", Options{Identity: "a", Timing: Timing{StopGrace: -1}}, "Timing.StopGrace is -1ns"},
+		{"n", "l", Options{Identity: "a", FailOpen: -time.Second}, "FailOpen is -1s"},
 		{"n", "l", Options{Identity: "a", Strategy: "OldestEmulationVersion"}, "set BinaryVersion"},
 		{"n", "l", Options{Identity: "a", BinaryVersion: "1.0", Key: new(int64(1))}, "remove BinaryVersion"},
 		{"n", "l", Options{Identity: "A", BinaryVersion: "1.0.0"}, "A"},

@@ -42,7 +42,8 @@ type Options struct {
 	// Key is the preference of this replica. A replica whose key is higher than the holder's asks the holder to hand over.
 	// Direct mode only.
 	Key *int64
-	// Keys has each change of the key: nil means that it is not known. Direct mode only.
+	// Keys has each change of the key: nil means that it is not known. An elector that has ended receives no more, so a send
+	// must not wait for it for ever. Direct mode only.
 	Keys <-chan *int64
 
 	// Timing has the durations.
@@ -103,6 +104,18 @@ func (o Options) config(namespace, lease string) (core.Config, error) {
 	var problems []error
 	if o.Timing.LeaseDuration%time.Second != 0 {
 		problems = append(problems, fmt.Errorf("the lease duration of %s is not in whole seconds", o.Timing.LeaseDuration))
+	}
+	for _, field := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Timing.LeaseDuration", o.Timing.LeaseDuration}, {"Timing.RenewDeadline", o.Timing.RenewDeadline},
+		{"Timing.RetryPeriod", o.Timing.RetryPeriod}, {"Timing.RequestTimeout", o.Timing.RequestTimeout},
+		{"Timing.StopGrace", o.Timing.StopGrace}, {"FailOpen", o.FailOpen},
+	} {
+		if field.value < 0 {
+			problems = append(problems, fmt.Errorf("%s is %s: it must not be negative", field.name, field.value))
+		}
 	}
 	config := core.Config{
 		Namespace:            namespace,
