@@ -15,9 +15,10 @@ func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(c
 // Run stands for the Lease until the context is done, and calls lead once in each term.
 //
 // The context of lead is done when the term must end. The elector gives the Lease up only after lead, and everything that
-// [Term.Hold] has registered, has ended. If that does not happen within [Timing.StopGrace], this process no longer
-// leads, and its Lease expires; so it does if the server does not take the release within 5 s. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a
-// term, the elector stands again.
+// [Term.Hold] has registered, has ended. If that does not happen within [Timing.StopGrace], this process no longer leads,
+// and its Lease expires. So it does if the server takes no release within 5 s after a stop has ended the work; Run then
+// returns nil, too. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a term, the
+// elector stands again.
 //
 // If lead panics, the elector gives the Lease up, for which it has 5 s, and then the panic continues in the caller of Run;
 // if Run has returned, it ends the process. An elector runs once.
