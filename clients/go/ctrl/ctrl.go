@@ -52,14 +52,8 @@ type Options = hustings.Options
 // so exit the process.
 var ErrLost = errors.New("leader election lost: exit this process")
 
-// What managers say, since controller-runtime has no other sign of it. A context.DeadlineExceeded may be the error of a
-// controller that has stopped.
-const (
-	// lostByManager is the error of a manager whose lock was too slow.
-	lostByManager = "leader election lost"
-	// stillRunning is in the error of a manager whose controllers have not stopped.
-	stillRunning = "failed waiting for all runnables to end within grace period"
-)
+// lostByManager is the error of a manager whose lock was too slow. controller-runtime has no other sign of it.
+const lostByManager = "leader election lost"
 
 // errNotRun is why a manager that was started without [Election.Run] never leads.
 var errNotRun = errors.New("start the manager with Election.Run, not with its Start")
@@ -267,8 +261,9 @@ func (e *Election) Run(ctx context.Context, mgr manager.Manager) error {
 	if err != nil && err.Error() == lostByManager {
 		isLost, err = true, nil
 	}
-	if isLost || err != nil && strings.Contains(err.Error(), stillRunning) {
-		// Controllers may still be running.
+	if isLost || errors.Is(err, context.DeadlineExceeded) {
+		// Controllers may still be running. A controller that has stopped may fail with this error, too, but only the text
+		// of the manager's own differs.
 		outlived.Store(true)
 		e.elector.Abandon()
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -233,17 +232,6 @@ func TestControllersThatDoNotStopKeepTheLeaseFromBeingReleasedOrTakenBack(t *tes
 	}
 	if r.election.Elector().IsLeader() || server.Holder("l") != "a" || !isLocked(t, server) {
 		t.Errorf("%q holds the Lease, locked: %t", server.Holder("l"), isLocked(t, server))
-	}
-}
-
-// A controller that fails with the error of a context has stopped like any other.
-func TestTheLeaseIsReleasedAfterAControllerFails(t *testing.T) {
-	server := testkit.NewServer(t)
-	failed := fmt.Errorf("cannot reach the cloud: %w", context.DeadlineExceeded)
-	r := start(t, server, "a", steady, ctrl.Options{LeaderElection: true}, manager.RunnableFunc(func(context.Context) error { return failed }))
-	close(r.mayEnd)
-	if err := <-r.ended; !errors.Is(err, failed) || server.Holder("l") != "" {
-		t.Errorf("error %v, holder %q", err, server.Holder("l"))
 	}
 }
 
