@@ -91,7 +91,7 @@ async fn is_allowed(client: &Client, subject: &Subject, attributes: ResourceAttr
             Subject::ServiceAccount { namespace, name } => of_account(client, namespace, name, attributes).await,
         }
     };
-    limited(TIMEOUT, review).await.map_err(|error| api_error(error).to_string())
+    limited(TIMEOUT, review).await.map_err(|error| format!("{:#}", api_error(error)))
 }
 
 async fn own(client: &Client, attributes: ResourceAttributes) -> Result<bool, Error> {
