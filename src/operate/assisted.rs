@@ -91,7 +91,7 @@ impl<'a> Unassisted<'a> {
         } else if let [candidate, ..] = candidates {
             Some(Self::ElectedNatively(&candidate.record.name))
         } else {
-            is_own_lease(key, record, own_leases).then_some(Self::OwnLease)
+            is_own_lease(key, record.token, own_leases).then_some(Self::OwnLease)
         }
     }
 
@@ -128,9 +128,9 @@ impl fmt::Display for Unassisted<'_> {
 
 /// Whether controllers elect their leader with this Lease. They hold it in direct mode. One that runs by other means than
 /// a Deployment usually has the usual name.
-pub(super) fn is_own_lease((namespace, name): (&str, &str), record: &LeaseRecord, known: &[(String, String)]) -> bool {
+pub(super) fn is_own_lease((namespace, name): (&str, &str), token: Option<u64>, known: &[(String, String)]) -> bool {
     let is_named = name == OWN_LEASE || known.iter().any(|own| (&*own.0, &*own.1) == (namespace, name));
-    is_named && record.token.is_some()
+    is_named && token.is_some()
 }
 
 impl Assistance {

@@ -64,10 +64,12 @@ async fn examine(cluster: &Cluster, namespace: Option<&str>, read_config: ReadCo
     }
     let is_installed = scope.is_some() || !others.is_empty() || found.as_ref().map_or(true, |found| !found.is_empty());
     findings.extend(within("rights", rights::check(cluster, namespace, is_installed)).await);
+    let known = found.iter().flatten().chain(&others);
+    let own_leases: Vec<_> = known.filter_map(Installation::own_lease).collect();
     findings.extend(controllers::check(&cluster.leases, scope, found, others).await);
     // Without the CRD there are no candidates, and the finding about the CRD is enough.
     if !is_crd_missing {
-        findings.extend(within("elections", elections::check(cluster, namespace)).await);
+        findings.extend(within("elections", elections::check(cluster, namespace, &own_leases)).await);
     }
     Ok(findings)
 }

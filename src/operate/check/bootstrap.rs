@@ -9,7 +9,7 @@ use kube::{Api, Client};
 
 use super::limit::TIMEOUT;
 use super::own_lease;
-use super::report::{Finding, Verdict};
+use super::report::Finding;
 use crate::base::cluster::{api_error, limited, scoped_native};
 use crate::controller::{Config, NATIVE_ELECTOR, NativeMode, SYSTEM_NAMESPACE};
 use crate::operate::pods::MIRROR;
@@ -25,7 +25,7 @@ pub(super) async fn check(client: &Client, config: &Config) -> Option<Finding> {
         return None;
     }
     // Kubernetes' controller elects until Hustings does, and again when all controllers are gone.
-    if own_lease::check(client, SYSTEM_NAMESPACE, NATIVE_ELECTOR).await.verdict == Verdict::Ok {
+    if own_lease::leads(&own_lease::check(client, SYSTEM_NAMESPACE, NATIVE_ELECTOR).await) {
         return None;
     }
     let pods = Api::<Pod>::namespaced(client.clone(), SYSTEM_NAMESPACE);
@@ -73,6 +73,7 @@ mod tests {
     use super::*;
     use crate::base::cluster::testing::{Sent, cluster, failure, list};
     use crate::cli::testing::controller;
+    use crate::operate::check::report::Verdict;
 
     fn native(lease: &str) -> Value {
         let time = "2026-01-02T03:04:05.000000Z";

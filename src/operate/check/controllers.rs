@@ -2,17 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use hustings_client::api::ReadCandidate;
 use hustings_client::store::discover_native;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::installation::Installation;
 use super::limit::TIMEOUT;
-use super::report::{Finding, Verdict};
+use super::report::Finding;
 use super::{bootstrap, crd, own_lease, second_controller};
-use crate::base::cluster::{api_error, limited};
+use crate::base::cluster::{api_error, limited, scoped};
 use crate::base::reviews::Subject;
 use crate::controller::{self, Config, Missing, NativeMode, OWN_LEASE, PermissionPurpose, Requirements};
+
+/// The most candidates that show whether a controller has run.
+const CANDIDATES: u32 = 500;
 
 /// Checks the controllers that were `found`, in this namespace or in all. `others` do not watch the namespace of the user.
 pub(super) async fn check(
@@ -34,8 +39,12 @@ pub(super) async fn check(
         let message = format!("no controller watches this namespace: that of {place} watches others");
         findings.push(Finding::fail("deployment", message, "add the namespace to its watchNamespaces"));
     } else if installations.is_empty() {
+        let why = match unlisted {
+            Some(_) => "its Deployment is unknown",
+            None => "no Deployment of a controller was found",
+        };
         findings.extend(unlisted.map(|reason| Finding::unknown("deployment", reason)));
-        findings.extend(without_a_deployment(client, namespace).await);
+        findings.extend(without_a_deployment(client, namespace, why).await);
     }
     findings.extend(second_controller::check(client, namespace, &installations, &others).await);
     findings
@@ -48,7 +57,7 @@ async fn of_installation(client: &Client, installation: &Installation) -> Vec<Fi
         Some((namespace, lease)) => Some(own_lease::check(client, &namespace, &lease).await),
         None => None,
     };
-    let leads = own_lease.as_ref().is_some_and(|finding| finding.verdict == Verdict::Ok);
+    let leads = own_lease.as_ref().is_some_and(own_lease::leads);
     let mut findings = vec![availability(installation, leads)];
     findings.push(versions(client, installation).await);
     let config = match &installation.config {
@@ -93,8 +102,9 @@ fn not_ready(Installation { namespace, name, .. }: &Installation) -> String {
     )
 }
 
-/// Checks a cluster without a Deployment of the chart: a controller runs by other means, or not at all.
-async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
+/// Checks a cluster without a known Deployment of the chart, which `why` says: a controller runs by other means, or not
+/// at all.
+async fn without_a_deployment(client: &Client, namespace: Option<&str>, why: &str) -> Vec<Finding> {
     let namespaces: Vec<_> = match own_lease::list(client, namespace).await {
         Ok(leases) => leases.into_iter().filter_map(|lease| lease.metadata.namespace).collect(),
         Err(error) => {
@@ -102,6 +112,9 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
             return vec![Finding::unknown("own-lease", format!("cannot look for the Lease {OWN_LEASE}: {reason:#}"))];
         }
     };
+    let candidates: Api<ReadCandidate> = scoped(client.clone(), namespace);
+    let candidates = limited(TIMEOUT, candidates.list(&ListParams::default().limit(CANDIDATES))).await;
+    let candidates = candidates.map(|list| list.items).unwrap_or_default();
     match namespace {
         _ if !namespaces.is_empty() => {}
         Some(name) => {
@@ -109,14 +122,22 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
                 format!("no controller has run in namespace {name}, and you may not look for those elsewhere");
             return vec![Finding::unknown("own-lease", message)];
         }
+        None if candidates.iter().any(|candidate| candidate.record.status.state.is_some()) => {
+            let message = "no controller was found, but one has written the statuses of candidates: one with \
+                           --leader-elect=false, or under another Lease, is not visible here";
+            return vec![Finding::unknown("own-lease", message)];
+        }
         None => {
             let hint = "install the chart; without a controller, candidates elect a leader among themselves";
             return vec![Finding::fail("own-lease", "no controller has run in this cluster".to_owned(), hint)];
         }
     }
-    let first = namespaces.iter().take(own_lease::MOST_OBSERVED);
-    let checks = first.map(|namespace| own_lease::check_without_deployment(client, namespace, OWN_LEASE));
-    futures::future::join_all(checks).await
+    let first = || namespaces.iter().take(own_lease::MOST_OBSERVED);
+    let findings = futures::future::join_all(first().map(|place| own_lease::check(client, place, OWN_LEASE))).await;
+    let is_needed = !candidates.is_empty() && !findings.iter().any(own_lease::leads);
+    let judge =
+        |(finding, place): (_, &String)| own_lease::without_deployment(finding, (place, OWN_LEASE), is_needed, why);
+    findings.into_iter().zip(first()).map(judge).collect()
 }
 
 /// Compares the versions of the chart, its image, the CRD and this command.
@@ -188,6 +209,7 @@ mod tests {
     use super::*;
     use crate::base::cluster::testing::{cluster, silent_cluster};
     use crate::cli::testing::controller;
+    use crate::operate::check::report::Verdict;
 
     fn installation(chart: &str, available: i32) -> Installation {
         Installation {

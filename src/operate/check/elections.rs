@@ -2,21 +2,29 @@
 
 use super::report::Finding;
 use crate::base::cluster::Cluster;
+use crate::operate::assisted::is_own_lease;
 use crate::operate::status::{self, LeaseRow, LeaseState, StatusOutput};
 
 /// The most Leases or candidates that a finding names.
 const MAX_NAMED: usize = 5;
 
-pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>) -> Vec<Finding> {
+/// Checks the elections of this namespace or of all. `own_leases` are known to be those of controllers.
+pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>, own_leases: &[(String, String)]) -> Vec<Finding> {
     let config =
         status::Config { lease: None, all_namespaces: namespace.is_none(), watch: false, output: StatusOutput::Json };
     match status::read(cluster, &config).await {
-        Ok(rows) => vec![leases(&rows), candidates(&rows)],
+        Ok(mut rows) => {
+            // Another check is about these.
+            rows.retain(|row| !is_own_lease((&row.namespace, &row.lease), row.token, own_leases));
+            let mut findings = leases(&rows);
+            findings.push(candidates(&rows));
+            findings
+        }
         Err(error) => vec![Finding::unknown("leases", format!("{error:#}"))],
     }
 }
 
-fn leases(rows: &[LeaseRow]) -> Finding {
+fn leases(rows: &[LeaseRow]) -> Vec<Finding> {
     let of =
         |is_wanted: fn(&LeaseRow) -> bool| -> Vec<&LeaseRow> { rows.iter().filter(|row| is_wanted(row)).collect() };
     let named = |rows: &[&LeaseRow]| {
@@ -26,19 +34,25 @@ fn leases(rows: &[LeaseRow]) -> Finding {
     let (unheld, left) = (of(|row| is_unheld(row) && !row.candidates.is_empty()), of(is_left));
     let on_hold = of(|row| row.state == LeaseState::Hold);
     let hint = "`hustings status LEASE --namespace NAMESPACE` shows why no candidate leads";
+    let mut findings = Vec::new();
     if !unheld.is_empty() {
-        Finding::fail("leases", format!("without a holder: {}", named(&unheld)), hint)
-    } else if let Some(LeaseRow { namespace, lease, .. }) = left.first() {
+        findings.push(Finding::fail("leases", format!("without a holder: {}", named(&unheld)), hint));
+    }
+    if let Some(LeaseRow { namespace, lease, .. }) = left.first() {
         let hint = format!(
             "if no process stands for it any more, such as a job that has finished, remove it: \
              `kubectl delete lease {lease} --namespace {namespace}`"
         );
-        Finding::warn("leases", format!("with neither a holder nor a candidate: {}", named(&left)), hint)
-    } else if !on_hold.is_empty() {
-        Finding::warn("leases", format!("without a holder on purpose: {}", named(&on_hold)), hint)
-    } else {
-        Finding::ok("leases", format!("{} enrolled, each with a holder", rows.len()))
+        let message = format!("with neither a holder nor a candidate: {}", named(&left));
+        findings.push(Finding::warn("leases", message, hint));
     }
+    if !on_hold.is_empty() {
+        findings.push(Finding::warn("leases", format!("without a holder on purpose: {}", named(&on_hold)), hint));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("leases", format!("{} enrolled, each with a holder", rows.len())));
+    }
+    findings
 }
 
 fn is_unheld(row: &LeaseRow) -> bool {
@@ -111,17 +125,30 @@ mod tests {
             (&[][..], Verdict::Ok, "0 enrolled, each with a holder"),
             (&[(Held, stands), (Granted, stands)], Verdict::Ok, "2 enrolled, each with a holder"),
             (&[(Held, stands), (Hold, &[])], Verdict::Warn, "without a holder on purpose: n/l1 (hold)"),
-            (&[(Hold, stands), (Unheld, stands)], Verdict::Fail, "without a holder: n/l1 (unheld)"),
+            (
+                &[(Hold, stands), (Unheld, stands)],
+                Verdict::Fail,
+                "without a holder: n/l1 (unheld); without a holder on purpose: n/l0 (hold)",
+            ),
             (&[(Expired, stands)], Verdict::Fail, "without a holder: n/l0 (expired)"),
             (&[(Missing, stands)], Verdict::Fail, "without a holder: n/l0 (missing)"),
             (&[(NoCandidate, stands)], Verdict::Fail, "without a holder: n/l0 (no-candidate)"),
             (&[(Unheld, &[])], Verdict::Warn, "with neither a holder nor a candidate: n/l0 (unheld)"),
-            (&[(Hold, &[]), (Expired, &[])], Verdict::Warn, "with neither a holder nor a candidate: n/l1 (expired)"),
-            (&[(Unheld, &[]), (Expired, stands)], Verdict::Fail, "without a holder: n/l1 (expired)"),
+            (
+                &[(Hold, &[]), (Expired, &[])],
+                Verdict::Warn,
+                "with neither a holder nor a candidate: n/l1 (expired); without a holder on purpose: n/l0 (hold)",
+            ),
+            (
+                &[(Unheld, &[]), (Expired, stands)],
+                Verdict::Fail,
+                "without a holder: n/l1 (expired); with neither a holder nor a candidate: n/l0 (unheld)",
+            ),
         ] {
             let rows = leases.iter().enumerate().map(|(at, (state, stand))| row(&format!("l{at}"), *state, stand));
-            let finding = super::leases(&rows.collect::<Vec<_>>());
-            assert_eq!((finding.verdict, finding.message.as_str()), (verdict, message));
+            let findings = super::leases(&rows.collect::<Vec<_>>());
+            let messages: Vec<_> = findings.iter().map(|finding| finding.message.as_str()).collect();
+            assert_eq!((findings[0].verdict, &*messages.join("; ")), (verdict, message));
         }
     }
 

@@ -43,29 +43,43 @@ enum OwnLeaseState {
     Unread(kube::Error),
 }
 
-/// Checks the Lease of controllers that are expected to run.
+/// Checks the Lease of controllers that are expected to run. While it is paused, no other controller takes it.
 pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Finding {
     let place = format!("the Lease {name} in namespace {namespace}");
-    let hint = "the logs and events of the controller's Pods show why no controller renews it";
-    match observe(client, namespace, name).await {
-        OwnLeaseState::Live(holder) => Finding::ok(CHECK, format!("{holder} leads: it has just written {place}")),
+    let (state, hold) = observe(client, namespace, name).await;
+    let paused = hold.as_ref().map_or_else(String::new, |hold| format!(", and its elections are paused: {hold:?}"));
+    let hint = match hold {
+        Some(_) => format!("`hustings resume {name} --namespace {namespace}` ends the pause"),
+        None => "the logs and events of the controller's Pods show why no controller renews it".to_owned(),
+    };
+    match state {
+        OwnLeaseState::Live(holder) => {
+            let message = format!("{holder} leads: it has just written {place}{paused}");
+            if paused.is_empty() { Finding::ok(CHECK, message) } else { Finding::warn(CHECK, message, hint) }
+        }
         OwnLeaseState::Silent(holder, since) => {
             let seconds = since.as_secs();
-            Finding::fail(CHECK, format!("{holder} has not renewed {place} for {seconds} s"), hint)
+            Finding::fail(CHECK, format!("{holder} has not renewed {place} for {seconds} s{paused}"), hint)
         }
         OwnLeaseState::Vacant(exists) => {
             let is = if exists { "has no holder" } else { "does not exist" };
-            Finding::fail(CHECK, format!("{place} {is}: no controller leads"), hint)
+            Finding::fail(CHECK, format!("{place} {is}: no controller leads{paused}"), hint)
         }
         OwnLeaseState::Unread(error) => Finding::unknown(CHECK, format!("cannot read {place}: {:#}", api_error(error))),
     }
 }
 
-/// Checks a Lease of controllers whose Deployment was not found: they run by other means, or they are gone.
-pub(super) async fn check_without_deployment(client: &Client, namespace: &str, name: &str) -> Finding {
-    let finding = check(client, namespace, name).await;
-    let message = format!("{}; no Deployment of a controller was found", finding.message);
+/// Judges the finding on a Lease of controllers whose Deployment was not found, which `why` says: they run by other
+/// means, or they are gone. If they are needed, that is a problem.
+pub(super) fn without_deployment(
+    finding: Finding,
+    (namespace, name): (&str, &str),
+    is_needed: bool,
+    why: &str,
+) -> Finding {
+    let message = format!("{}; {why}", finding.message);
     match finding.verdict {
+        Verdict::Fail if is_needed => Finding { message, ..finding },
         Verdict::Fail => {
             let hint = format!(
                 "if the installation was removed, remove its Lease: `kubectl delete lease {name} --namespace \
@@ -99,22 +113,28 @@ pub(crate) async fn live_holder(
     unread: Option<String>,
 ) -> Option<String> {
     match tokio::time::timeout(limit, observe(client, namespace, name)).await {
-        Ok(OwnLeaseState::Live(holder)) => Some(holder),
-        Ok(OwnLeaseState::Unread(_)) => unread,
+        Ok((OwnLeaseState::Live(holder), _)) => Some(holder),
+        Ok((OwnLeaseState::Unread(_), _)) => unread,
         _ => None,
     }
 }
 
-/// Observes the Lease until it is clear whether a controller leads.
-async fn observe(client: &Client, namespace: &str, name: &str) -> OwnLeaseState {
+/// Whether a controller leads according to [`check`].
+pub(super) fn leads(finding: &Finding) -> bool {
+    matches!(finding.verdict, Verdict::Ok | Verdict::Warn)
+}
+
+/// Observes the Lease until it is clear whether a controller leads. Also returns the hold, if elections are paused.
+async fn observe(client: &Client, namespace: &str, name: &str) -> (OwnLeaseState, Option<String>) {
     let leases: Api<ReadLease> = Api::namespaced(client.clone(), namespace);
     let began = Instant::now();
     let mut observed: Option<Observed> = None;
     loop {
         let lease = match limited(TIMEOUT, leases.get_opt(name)).await {
             Ok(lease) => lease,
-            Err(error) => return OwnLeaseState::Unread(error),
+            Err(error) => return (OwnLeaseState::Unread(error), None),
         };
+        let hold = lease.as_ref().and_then(|lease| lease.record.hold.clone());
         let now = Moment::from_micros(0).after(began.elapsed());
         let holder = lease.as_ref().and_then(|lease| lease.record.holder.clone());
         match (lease, &mut observed) {
@@ -122,7 +142,7 @@ async fn observe(client: &Client, namespace: &str, name: &str) -> OwnLeaseState 
                 let first = before.changed_at();
                 before.observe(lease.record, now);
                 if let (Some(holder), true) = (&holder, before.changed_at() > first) {
-                    return OwnLeaseState::Live(holder.clone());
+                    return (OwnLeaseState::Live(holder.clone()), hold);
                 }
             }
             (Some(lease), None) => observed = Some(Observed::first(lease.record, now)),
@@ -130,9 +150,9 @@ async fn observe(client: &Client, namespace: &str, name: &str) -> OwnLeaseState 
         }
         match (&observed, holder) {
             (Some(lease), Some(holder)) if lease.is_expired(now) => {
-                return OwnLeaseState::Silent(holder, lease.expires_at().since(lease.changed_at()));
+                return (OwnLeaseState::Silent(holder, lease.expires_at().since(lease.changed_at())), hold);
             }
-            (_, None) if began.elapsed() >= PATIENCE => return OwnLeaseState::Vacant(observed.is_some()),
+            (_, None) if began.elapsed() >= PATIENCE => return (OwnLeaseState::Vacant(observed.is_some()), hold),
             _ => tokio::time::sleep(PERIOD).await,
         }
     }

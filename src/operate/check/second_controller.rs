@@ -9,7 +9,7 @@ use kube::Client;
 
 use super::installation::Installation;
 use super::own_lease;
-use super::report::{Finding, Verdict};
+use super::report::Finding;
 use crate::controller::{Config, OWN_LEASE};
 
 const CHECK: &str = "second-controller";
@@ -69,7 +69,7 @@ async fn beside(
     let places = places.filter_map(|lease| lease.metadata.namespace);
     let places = places.filter(|namespace| !known.contains(&(namespace.clone(), OWN_LEASE.to_owned())));
     let observed = places.take(own_lease::MOST_OBSERVED).map(|namespace| async move {
-        let leads = own_lease::check(client, &namespace, OWN_LEASE).await.verdict == Verdict::Ok;
+        let leads = own_lease::leads(&own_lease::check(client, &namespace, OWN_LEASE).await);
         leads.then_some(namespace)
     });
     let leading: Vec<_> = futures::future::join_all(observed).await.into_iter().flatten().collect();
@@ -95,6 +95,7 @@ fn place(Installation { namespace, name, .. }: &Installation) -> String {
 mod tests {
     use super::*;
     use crate::cli::testing::controller;
+    use crate::operate::check::report::Verdict;
 
     fn installation(namespace: &str, flags: &str) -> Installation {
         Installation {

@@ -4,8 +4,7 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 
 use super::limit::TIMEOUT;
 use super::report::Finding;
-use crate::base::cluster::{Cluster, api_error, limited};
-use crate::base::hint::Hinted;
+use crate::base::cluster::{Cluster, limited};
 
 const CHECK: &str = "api-server";
 
@@ -18,8 +17,8 @@ const OLDEST_MINOR: u32 = 34;
 /// Fails if the server does not answer, since no other check is possible then.
 pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Finding> {
     let version = limited(TIMEOUT, cluster.leases.apiserver_version()).await;
-    let problem = || Hinted::new("cannot read the version of the API server", cluster.hint_on_server());
-    version.map(|version| judge(&version)).map_err(|error| api_error(error).context(problem()))
+    let explain = |error| cluster.explain("cannot read the version of the API server", error);
+    version.map(|version| judge(&version)).map_err(explain)
 }
 
 fn judge(Info { major, minor, git_version, .. }: &Info) -> Finding {

@@ -103,9 +103,8 @@ pub(super) fn is_off_clock(lease: &ReadLease, now: WireTime) -> bool {
 }
 
 fn is_elected(lease: &ReadLease, with_candidates: &BTreeSet<LeaseName>) -> bool {
-    let is_enrolled = lease.record.enrolled && lease.record.acts.assist.is_none();
     let key = name(lease);
-    is_enrolled || with_candidates.contains(&key) || is_own_lease((&key.0, &key.1), &lease.record, &[])
+    with_candidates.contains(&key) || is_own_lease((&key.0, &key.1), lease.record.token, &[])
 }
 
 fn options(lease: &ReadLease) -> Result<AssistOptions, &str> {

@@ -33,7 +33,7 @@ pub(super) type LeaseName = (String, String);
 pub(super) struct Inventory {
     /// The locks, and whether the command has observed a renewal.
     pub(super) leases: Vec<(ReadLease, bool)>,
-    /// The Leases with candidates, of both APIs.
+    /// The Leases with candidates, of both APIs. If the caller may not list those of `hustings.io`, the label tells.
     pub(super) with_candidates: BTreeSet<LeaseName>,
     /// Whether the caller may not list candidates of `hustings.io`.
     pub(super) lacks_candidates: bool,
@@ -64,7 +64,9 @@ pub(super) async fn read(
     let lacks_natives = natives.is_none();
     candidates.extend(natives.into_iter().flatten());
     let of = |one: ReadCandidate| (one.metadata.namespace.unwrap_or_default(), one.record.lease_name);
-    let with_candidates = candidates.into_iter().map(of).collect();
+    let labelled = leases.iter().filter(|lease| lacks_candidates && lease.record.enrolled);
+    let labelled = labelled.filter(|lease| lease.record.acts.assist.is_none()).map(name);
+    let with_candidates = candidates.into_iter().map(of).chain(labelled).collect();
     let now = SystemClock.wall();
     let mut inventory = Inventory { with_candidates, lacks_candidates, lacks_natives, now, ..Inventory::default() };
     let surveyed = || leases.iter().filter(|lease| is_surveyed(lease, &inventory.with_candidates));
