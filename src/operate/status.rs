@@ -45,7 +45,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
 
 /// Prints all pages. The exit code is 1 if any Lease has no holder.
 async fn print_once(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
-    let mut printer = Printer::new(config);
+    let mut printer = Printer::new(config, read::place(cluster, config));
     let mut unheld = false;
     let show = |rows: Vec<LeaseRow>| {
         unheld |= rows.iter().any(|row| !row.state.is_held());

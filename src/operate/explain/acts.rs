@@ -16,9 +16,9 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
         sentences.extend(transfer(situation, record));
         sentences.extend(pin(situation, record));
         sentences.extend(assisted::act(situation));
+        let asked_by = situation.row.asked_by.as_ref().filter(|_| !sentences.is_empty());
+        sentences.extend(asked_by.map(|name| format!("The newest of them was requested by {name}.")));
         sentences.extend(record.acts.leader_label.as_deref().map(|label| leader_label(situation, label)));
-        sentences
-            .extend(record.acts.asked_by.as_ref().map(|name| format!("The newest of them was requested by {name}.")));
     }
     for candidate in &situation.scene.candidates {
         let name = &candidate.record.name;

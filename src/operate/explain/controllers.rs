@@ -28,16 +28,31 @@ pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
     let mut sentences = match &situation.scene.controllers {
         Controllers::Unknown(reason) => vec![format!("Whether a controller runs is unknown: {reason}.")],
         Controllers::Found(found) if found.is_empty() => {
-            vec![format!("No controller was found. {}", without(situation))]
+            let hidden = if may_be_hidden(situation) {
+                ", but one has written the statuses of these candidates: one with --leader-elect=false, or under \
+                 another Lease, is not visible here"
+            } else {
+                ""
+            };
+            vec![format!("No controller was found{hidden}. {}", without(situation))]
         }
         Controllers::Found(found) => found.iter().map(|controller| describe(situation, controller)).collect(),
     };
-    let has_status = situation.row.candidates.iter().any(|candidate| candidate.state.is_some());
-    let is_seen = has_status || situation.record().is_some_and(|record| record.strategy.is_some());
+    let is_seen = has_status(situation) || situation.record().is_some_and(|record| record.strategy.is_some());
     if !is_seen && !situation.row.candidates.is_empty() {
         sentences.push("No controller has written anything on this Lease or on its candidates.".to_owned());
     }
     sentences
+}
+
+/// Whether a controller has written the status of a candidate.
+fn has_status(situation: &Situation<'_>) -> bool {
+    situation.row.candidates.iter().any(|candidate| candidate.state.is_some())
+}
+
+/// Whether a controller may run that was not found.
+pub(super) fn may_be_hidden(situation: &Situation<'_>) -> bool {
+    matches!(&situation.scene.controllers, Controllers::Found(found) if found.is_empty()) && has_status(situation)
 }
 
 fn describe(situation: &Situation<'_>, controller: &ControllerInstallation) -> String {

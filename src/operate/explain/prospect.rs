@@ -7,7 +7,7 @@ use hustings_core::election::Event;
 use hustings_core::model::{ContainerEnd, ContainerRecord, Hold, LeaseRecord, PodRecord};
 
 use super::assisted;
-use super::controllers::without;
+use super::controllers::{may_be_hidden, without};
 use super::explanation::Prospect;
 use super::scene::{ControllerInstallation, Controllers, HolderPod, LeaseElectionFlags};
 use super::situation::{HolderKind, Situation};
@@ -170,7 +170,8 @@ fn fallback(situation: &Situation<'_>) -> Option<String> {
 /// elect nobody.
 fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<Prospect> {
     let scene = situation.scene;
-    let is_simulated = is_without_controller(situation) && scene.candidates.len() <= MOST_REPLICAS;
+    let is_certain = is_without_controller(situation) && !may_be_hidden(situation);
+    let is_simulated = is_certain && scene.candidates.len() <= MOST_REPLICAS;
     let lease = scene.lease.as_ref().filter(|_| is_simulated);
     let (name, after) = after_crash(&scene.name, lease?, &scene.candidates, situation.wall())?;
     let lasts = duration(situation.lease_lasts());

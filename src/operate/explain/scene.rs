@@ -227,6 +227,7 @@ async fn controllers(cluster: &Cluster, found: Result<Vec<Installation>, String>
     }
     match list_own_leases(&cluster.leases, None).await {
         Ok(found) => {
+            let newest = found.first().and_then(|lease| lease.metadata.namespace.clone());
             let held = found.into_iter().filter(|lease| lease.record.holder.is_some());
             let held = held.take(MOST_OBSERVED).map(async |lease| {
                 let place = lease.metadata.namespace.unwrap_or_default();
@@ -236,7 +237,16 @@ async fn controllers(cluster: &Cluster, found: Result<Vec<Installation>, String>
                 let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");
                 Some(ControllerInstallation { place, ..ControllerInstallation::default() })
             });
-            Controllers::Found(futures::future::join_all(held).await.into_iter().flatten().collect())
+            let mut live: Vec<_> = futures::future::join_all(held).await.into_iter().flatten().collect();
+            if let (true, Some(namespace)) = (live.is_empty(), newest) {
+                let place = format!("The Lease {OWN_LEASE} in namespace {namespace}");
+                live.push(ControllerInstallation {
+                    place,
+                    available: Some((0, 0)),
+                    ..ControllerInstallation::default()
+                });
+            }
+            Controllers::Found(live)
         }
         Err(error) => Controllers::Unknown(format!("cannot list Leases of all namespaces: {:#}", api_error(error))),
     }

@@ -28,12 +28,14 @@ fn text(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<String> {
 /// Prints pages of rows as one output, each page as soon as it has been read.
 pub(super) struct Printer<'a> {
     config: &'a Config,
+    /// Where the command looks for Leases.
+    place: String,
     printed: usize,
 }
 
 impl<'a> Printer<'a> {
-    pub(super) const fn new(config: &'a Config) -> Self {
-        Self { config, printed: 0 }
+    pub(super) const fn new(config: &'a Config, place: String) -> Self {
+        Self { config, place, printed: 0 }
     }
 
     /// Prints a page.
@@ -72,7 +74,9 @@ impl<'a> Printer<'a> {
         match (self.config.output, self.printed) {
             (StatusOutput::Json | StatusOutput::Yaml, 0) => "[]\n".to_owned(),
             (StatusOutput::Json, _) => "\n]\n".to_owned(),
-            (StatusOutput::Table | StatusOutput::Wide, 0) => table::render(&[], form(self.config)) + "\n",
+            (StatusOutput::Table | StatusOutput::Wide, 0) => {
+                format!("no Lease in {} is enrolled or has candidates\n", self.place)
+            }
             (StatusOutput::Yaml | StatusOutput::Name | StatusOutput::Table | StatusOutput::Wide, _) => String::new(),
         }
     }
@@ -105,7 +109,7 @@ mod tests {
 
     fn printed(output: StatusOutput, pages: &[&[&str]]) -> String {
         let config = Config { lease: None, all_namespaces: true, watch: false, output };
-        let mut printer = Printer::new(&config);
+        let mut printer = Printer::new(&config, "any namespace".to_owned());
         let row =
             |name: &&str| LeaseRow { namespace: "n".to_owned(), lease: (*name).to_owned(), ..LeaseRow::default() };
         let texts = pages.iter().map(|page| printer.page_text(&page.iter().map(row).collect::<Vec<_>>()).unwrap());
@@ -132,7 +136,7 @@ mod tests {
             "lease.coordination.k8s.io/a\nlease.coordination.k8s.io/b\n"
         );
         assert_eq!(printed(StatusOutput::Name, &[]), "");
-        assert!(printed(StatusOutput::Wide, &[]).starts_with("no Lease here is enrolled"));
+        assert!(printed(StatusOutput::Wide, &[]).starts_with("no Lease in any namespace is enrolled"));
     }
 
     #[test]

@@ -183,6 +183,11 @@ fn of_reads(leases: Vec<ReadLease>, candidates: Vec<ReadCandidate>, config: &Con
     rows(leases, candidates, &observed, now, config.lease.is_some())
 }
 
+/// Where the command looks for Leases.
+pub(super) fn place(cluster: &Cluster, config: &Config) -> String {
+    if config.all_namespaces { "any namespace".to_owned() } else { format!("namespace {}", cluster.namespace) }
+}
+
 /// The error for a Lease that does not exist, with the nearest names.
 async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyhow::Error {
     let all = Config { lease: None, ..config.clone() };
@@ -190,8 +195,7 @@ async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyho
     // The user may be allowed to read only this one Lease. Then there are no names to propose.
     let existing = Pages::new(api, list_params(fields)).next().await.ok().flatten().unwrap_or_default();
     let existing: BTreeSet<_> = existing.into_iter().filter_map(|lease| lease.metadata.name).collect();
-    let place =
-        if config.all_namespaces { "any namespace".to_owned() } else { format!("namespace {}", cluster.namespace) };
+    let place = place(cluster, config);
     let all = || "`hustings status --all-namespaces` shows every Lease that is enrolled or has candidates".to_owned();
     let hint = nearest::proposal(lease, existing.iter().map(String::as_str)).unwrap_or_else(all);
     Hinted::new(format!("Lease {lease:?} does not exist in {place} and has no candidates"), hint).into()

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, pin_text};
 use hustings_core::election::{Config, Election, Observation, Reason, Source};
 use hustings_core::model::{
-    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseStage, Now, Observed, WireTime,
+    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Hold, LeaseRecord, LeaseStage, Now,
+    Observed, WireTime,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
@@ -249,9 +250,16 @@ fn row(
         pin: pin.map(|pin| act_text(pin, pin_text)),
         leader_label: record.acts.leader_label.as_deref().map(|label| act_text(label, ToString::to_string)),
         assist,
-        asked_by: record.acts.asked_by.clone(),
+        asked_by: record.acts.asked_by.clone().filter(|_| has_act(record)),
         reason: lease.reason().map(str::to_owned),
     }
+}
+
+/// Whether an act of an administrator is in force. In direct mode, a transfer leaves the preferred holder alone.
+fn has_act(record: &LeaseRecord) -> bool {
+    let LeaseRecord { acts, hold, preferred_holder, .. } = record;
+    let is_paused = matches!(Hold::read(hold.as_deref()), Some(Hold::Pause(_)));
+    is_paused || preferred_holder.is_some() || acts.transfer.is_some() || acts.pin.is_some() || acts.assist.is_some()
 }
 
 /// Whether the controller's status shows that the holder has expired. A single read cannot measure that.
