@@ -48,8 +48,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
-    let (access, log) = (global.access(), global.log());
+fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
+    let (access, log) = (cli.access()?, cli.global.log());
+    let Cli { task, .. } = cli;
     match task {
         Task::Controller(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
@@ -73,9 +74,11 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             return answer(log, status::run(&access, config));
         }
         Task::Explain(ExplainFlags { lease, watch_for, output }) => {
-            return answer(log, explain::run(&access, &lease, watch_for, output, cli::controller_config));
+            return answer(log, explain::run(&access, &lease.name, watch_for, output, cli::controller_config));
         }
-        Task::History(HistoryFlags { lease, output }) => return answer(log, history::run(&access, &lease, output)),
+        Task::History(HistoryFlags { lease, output }) => {
+            return answer(log, history::run(&access, &lease.name, output));
+        }
         Task::Rollout(flags) => {
             let config = Mistakes::check(|mistakes| flags.read(mistakes))?;
             return answer(log, rollout::run(&access, config));

@@ -35,6 +35,7 @@ use clap::builder::Resettable;
 use clap::{ArgAction, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use self::acts::ActTask;
+use self::acts::LeasePath;
 pub use self::campaign::CampaignFlags;
 pub use self::check::CheckFlags;
 pub use self::completion::{CompleteFlags, CompletionFlags};
@@ -50,6 +51,7 @@ pub use self::status::StatusFlags;
 pub use self::survey::SurveyFlags;
 use crate::base::access::Access;
 use crate::base::environment::variable_name;
+use crate::base::hint::Hinted;
 use crate::base::parsers::{namespace_or_nothing, one_of, switch, value};
 use crate::base::program::Program;
 use crate::serve::logging::{LogFormat, LogLevel, ProcessLog};
@@ -88,6 +90,37 @@ pub struct GlobalFlags {
     /// The log level: error, warn, info, debug, trace or off, or directives such as `info,hustings=debug`
     #[arg(long, global = true, value_name = "LEVEL", default_value = "info", value_parser = value(LogLevel::read))]
     pub log_level: LogLevel,
+}
+
+impl Cli {
+    /// The settings for access to the cluster, in the namespace that LEASE names if it names one.
+    ///
+    /// # Errors
+    /// Fails if LEASE contradicts `--namespace`.
+    pub fn access(&self) -> Result<Access, Hinted> {
+        Mistakes::check(|mistakes| {
+            let access = self.global.access();
+            let Some(named) = self.task.lease().and_then(|lease| lease.namespace.clone()) else { return Some(access) };
+            if let Some(other) = access.namespace.filter(|other| *other != named) {
+                mistakes.add("LEASE", format!("is in namespace {named}, but --namespace is {other}: name only one"));
+            }
+            Some(Access { namespace: Some(named), ..access })
+        })
+    }
+}
+
+impl Task {
+    /// The Lease that the command is about.
+    fn lease(&self) -> Option<&LeasePath> {
+        match self {
+            Self::Status(flags) => flags.lease.as_ref(),
+            Self::Explain(flags) => Some(&flags.lease),
+            Self::History(flags) => Some(&flags.lease),
+            Self::Rollout(flags) => flags.lease.as_ref(),
+            Self::Act(act) => act.lease(),
+            _ => None,
+        }
+    }
 }
 
 impl GlobalFlags {
@@ -200,11 +233,17 @@ fn with_environment_variables(command: Command) -> Command {
             let argument = if is_switch { argument.value_parser(value(switch)) } else { argument };
             let argument = if takes_bool { argument.num_args(0..=1).default_missing_value("true") } else { argument };
             match argument.get_long().map(variable_name) {
+                // An empty format counts as absent.
+                Some(variable) if argument.get_id() == "output" && is_empty(&variable) => argument,
                 Some(variable) => argument.env(variable),
                 None => argument,
             }
         })
         .mut_subcommands(with_environment_variables)
+}
+
+fn is_empty(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value.is_empty())
 }
 
 /// Replaces the environment of this process by that of another one.

@@ -36,9 +36,11 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for OneOf<T> {
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
         let Self { kind, values } = *self;
+        // Some commands name the format for people one way, some the other.
+        let is_for_people = move |text: &str| kind == "an output format" && matches!(text, "text" | "table");
         let parse = move |text: &str| {
             let text = text.trim();
-            let found = values.iter().find(|(name, _)| *name == text);
+            let found = values.iter().find(|(name, _)| *name == text || is_for_people(name) && is_for_people(text));
             found.map(|(_, value)| value.clone()).ok_or_else(|| {
                 let mut names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
                 let last = names.pop().unwrap_or_default();

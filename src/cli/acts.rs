@@ -35,7 +35,7 @@ pub enum ActTask {
     /// Release a Lease as soon as its holder, which knows nothing of Hustings, is proven dead
     Assist(AssistFlags),
     /// End the assistance of a Lease
-    Unassist(AnyLeaseFlags),
+    Unassist(LeaseFlags),
 }
 
 /// The flags of every act.
@@ -73,9 +73,9 @@ pub struct EndFlags {
 /// The flags of an act on a Lease.
 #[derive(Args, Clone, Debug)]
 pub struct LeaseFlags {
-    /// The Lease
-    #[arg(value_name = "LEASE", value_parser = value(object_name))]
-    pub lease: String,
+    /// The Lease: its name, or NAMESPACE/NAME as in alerts and logs
+    #[arg(value_name = "LEASE", value_parser = value(lease_path))]
+    pub lease: LeasePath,
     /// How to act.
     #[command(flatten)]
     pub act: ActFlags,
@@ -117,17 +117,6 @@ pub struct PinFlags {
     pub end: EndFlags,
 }
 
-/// The flags of an act on a Lease of any namespace.
-#[derive(Args, Clone, Debug)]
-pub struct AnyLeaseFlags {
-    /// The Lease: its name, or NAMESPACE/NAME as `hustings survey` prints it
-    #[arg(value_name = "LEASE", value_parser = value(lease_path))]
-    pub lease: LeasePath,
-    /// How to act.
-    #[command(flatten)]
-    pub act: ActFlags,
-}
-
 /// A Lease on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasePath {
@@ -142,7 +131,7 @@ pub struct LeasePath {
 pub struct AssistFlags {
     /// The Lease.
     #[command(flatten)]
-    pub lease: AnyLeaseFlags,
+    pub lease: LeaseFlags,
     /// The container that holds the Lease; needed if the holder's Pod has several
     #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
     pub container: Option<String>,
@@ -183,6 +172,19 @@ pub struct ExcludeFlags {
 }
 
 impl ActTask {
+    /// The Lease, unless the act is on candidates.
+    pub(super) fn lease(&self) -> Option<&LeasePath> {
+        let flags = match self {
+            Self::Resume(flags) | Self::Unpin(flags) | Self::Unassist(flags) => flags,
+            Self::Pause(flags) => &flags.lease,
+            Self::Transfer(flags) => &flags.lease,
+            Self::Pin(flags) => &flags.lease,
+            Self::Assist(flags) => &flags.lease,
+            Self::Exclude(_) | Self::Include(_) => return None,
+        };
+        Some(&flags.lease)
+    }
+
     /// The configuration.
     pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
         match self {
@@ -225,14 +227,7 @@ impl EndFlags {
 
 impl LeaseFlags {
     fn read(self, act: LeaseAct) -> Config {
-        self.act.read(Act::Lease { namespace: None, lease: self.lease, act })
-    }
-}
-
-impl AnyLeaseFlags {
-    fn read(self, act: LeaseAct) -> Config {
-        let LeasePath { namespace, name: lease } = self.lease;
-        self.act.read(Act::Lease { namespace, lease, act })
+        self.act.read(Act::Lease { lease: self.lease.name, act })
     }
 }
 

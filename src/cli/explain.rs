@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::acts::{LeasePath, lease_path};
 use crate::base::output::Output;
-use crate::base::parsers::{at_most, object_name, one_of, value};
+use crate::base::parsers::{at_most, one_of, value};
 
 /// The longest wait for a renewal: the longest lease.
 pub(super) const LONGEST_WATCH: Duration = Duration::from_hours(1);
@@ -13,9 +14,9 @@ pub(super) const LONGEST_WATCH: Duration = Duration::from_hours(1);
 /// The flags of `hustings explain`.
 #[derive(Args, Clone, Debug)]
 pub struct ExplainFlags {
-    /// The Lease to explain
-    #[arg(value_name = "LEASE", value_parser = value(object_name))]
-    pub lease: String,
+    /// The Lease to explain: its name, or NAMESPACE/NAME
+    #[arg(value_name = "LEASE", value_parser = value(lease_path))]
+    pub lease: LeasePath,
     /// How long to watch for a renewal of the holder; by default a little longer than a holder usually needs, at most
     /// 10s
     #[arg(long, value_name = "DURATION", value_parser = value(|text| at_most(text, LONGEST_WATCH)))]

@@ -2,15 +2,16 @@
 
 use clap::Args;
 
+use super::acts::{LeasePath, lease_path};
 use crate::base::output::Output;
-use crate::base::parsers::{object_name, one_of, value};
+use crate::base::parsers::{one_of, value};
 
 /// The flags of `hustings history`.
 #[derive(Args, Clone, Debug)]
 pub struct HistoryFlags {
-    /// The Lease whose terms to show
-    #[arg(value_name = "LEASE", value_parser = value(object_name))]
-    pub lease: String,
+    /// The Lease whose terms to show: its name, or NAMESPACE/NAME
+    #[arg(value_name = "LEASE", value_parser = value(lease_path))]
+    pub lease: LeasePath,
     /// The output format: table or json
     #[arg(long, short, value_name = "FORM", default_value = "table",
         value_parser = one_of("an output format", &[("table", Output::Text), ("json", Output::Json)]))]

@@ -6,9 +6,10 @@ use clap::Args;
 use hustings_core::elector::LONGEST_LEASE_SECONDS;
 use hustings_core::model::Version;
 
+use super::acts::{LeasePath, lease_path};
 use super::mistakes::Mistakes;
 use crate::base::output::Output;
-use crate::base::parsers::{at_most, object_name, one_of, value, whole_seconds};
+use crate::base::parsers::{at_most, one_of, value, whole_seconds};
 use crate::operate::rollout::{Config, Order};
 use crate::predict::simulation::MOST_REPLICAS;
 
@@ -19,8 +20,8 @@ const LONGEST_PHASE: Duration = Duration::from_hours(1);
 #[derive(Args, Clone, Debug)]
 pub struct RolloutFlags {
     /// The Lease whose replicas, versions, timing and acts to simulate; without LEASE, the command needs no cluster
-    #[arg(value_name = "LEASE", value_parser = value(object_name))]
-    pub lease: Option<String>,
+    #[arg(value_name = "LEASE", value_parser = value(lease_path))]
+    pub lease: Option<LeasePath>,
     /// The version before the upgrade; with LEASE, by default those of its candidates
     #[arg(long, value_name = "VERSION", value_parser = value(version))]
     pub from: Option<String>,
@@ -90,7 +91,7 @@ impl RolloutFlags {
             mistakes.add("--emulate", format!("{emulated} is above --to: {why}"));
         }
         Some(Config {
-            lease: self.lease,
+            lease: self.lease.map(|lease| lease.name),
             from: self.from,
             to: self.to?,
             emulates: self.emulate,

@@ -2,16 +2,17 @@
 
 use clap::Args;
 
+use super::acts::{LeasePath, lease_path};
 use super::mistakes::Mistakes;
-use crate::base::parsers::{object_name, one_of, value};
+use crate::base::parsers::{one_of, value};
 use crate::operate::status::{Config, StatusOutput};
 
 /// The flags of `hustings status`.
 #[derive(Args, Clone, Debug)]
 pub struct StatusFlags {
-    /// The Lease to show in full; by default one line for each Lease that is enrolled or has candidates
-    #[arg(value_name = "LEASE", value_parser = value(object_name))]
-    pub lease: Option<String>,
+    /// The Lease to show in full, by its name or NAMESPACE/NAME; by default one line for each Lease that is enrolled or has candidates
+    #[arg(value_name = "LEASE", value_parser = value(lease_path))]
+    pub lease: Option<LeasePath>,
     /// Show the Leases of all namespaces
     #[arg(long, short = 'A')]
     pub all_namespaces: bool,
@@ -38,6 +39,10 @@ impl StatusFlags {
         if watch && output == StatusOutput::Name {
             mistakes.add("--output", "name cannot show a change: use table, wide, json or yaml with --watch");
         }
+        if all_namespaces && lease.as_ref().is_some_and(|lease| lease.namespace.is_some()) {
+            mistakes.add("LEASE", "names a namespace: leave out --all-namespaces");
+        }
+        let lease = lease.map(|lease| lease.name);
         Some(Config { lease, all_namespaces, watch, output })
     }
 }

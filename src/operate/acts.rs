@@ -50,10 +50,7 @@ const LONGEST_USER: usize = 128;
 /// Fails if a request fails, or with the exit code 3 if the act makes no sense now.
 pub async fn run(access: &Access, config: Config, read_config: ReadConfig) -> anyhow::Result<ExitCode> {
     let stop = signals::stop_on_signals()?;
-    let mut cluster = Cluster::connect(access, "act").await?;
-    if let Act::Lease { namespace: Some(namespace), .. } = &config.act {
-        cluster.namespace.clone_from(namespace);
-    }
+    let cluster = Cluster::connect(access, "act").await?;
     let mut reports = Vec::new();
     let done = carry_out(&cluster, &config, read_config, &stop, &mut reports).await;
     // An error or a signal in the middle does not undo what was written before.
@@ -76,9 +73,9 @@ async fn carry_out(
         let user = user(cluster).await;
         let user = user.as_deref();
         match &config.act {
-            Act::Lease { lease, act, .. } => {
+            Act::Lease { lease, act } => {
                 let found = match act {
-                    LeaseAct::Assist(_) | LeaseAct::Unassist => {
+                    LeaseAct::Pause(_) | LeaseAct::Assist(_) | LeaseAct::Unassist => {
                         let found = find_installations(&cluster.leases, None, read_config);
                         tokio::time::timeout(REQUEST_TIMEOUT, found).await.ok().and_then(Result::ok)
                     }
@@ -161,11 +158,7 @@ mod tests {
         let end = ActExpiry::After(Duration::from_hours(1));
         for act in [
             Act::Candidates { targets, end: Some(end) },
-            Act::Lease {
-                namespace: None,
-                lease: "l".to_owned(),
-                act: LeaseAct::Pin { candidate: "b".to_owned(), end },
-            },
+            Act::Lease { lease: "l".to_owned(), act: LeaseAct::Pin { candidate: "b".to_owned(), end } },
         ] {
             let stop = CancellationToken::new();
             // The signal arrives while the command watches the Lease, which never changes.

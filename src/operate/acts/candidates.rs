@@ -98,7 +98,9 @@ async fn find(
             };
             if includes && candidate.record.acts.exclude.is_none() {
                 let message = format!("candidate {name:?} is not excluded");
-                return Err(refused(message, "`hustings status LEASE` shows the candidates that are").into());
+                let (lease, namespace) = (&candidate.record.lease_name, &cluster.namespace);
+                let hint = format!("`hustings status {lease} --namespace {namespace}` shows the candidates that are");
+                return Err(refused(message, hint).into());
             }
             if !found.iter().any(|other| other.record.key() == candidate.record.key()) {
                 found.push(candidate.clone());

@@ -29,8 +29,6 @@ pub struct Config {
 pub enum Act {
     /// An act on a Lease.
     Lease {
-        /// Its namespace, if the command names one.
-        namespace: Option<String>,
         /// Its name.
         lease: String,
         /// The act.

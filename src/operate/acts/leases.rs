@@ -38,9 +38,10 @@ pub(super) async fn carry_out(
     let mut report =
         ActReport { namespace: cluster.namespace.clone(), lease: lease.to_owned(), ..ActReport::default() };
     for _ in 0..ATTEMPTS {
-        let ActPlan { write, forecast, sentence, until, replaces, assist } =
+        let ActPlan { write, forecast, sentence, until, replaces, assist, warnings } =
             plan(&scene, act, request, SystemClock.both().wall)?;
-        report = ActReport { act: sentence, until: until.map(|until| until.to_string()), replaces, assist, ..report };
+        let until = until.map(|until| until.to_string());
+        report = ActReport { act: sentence, until, replaces, assist, warnings, ..report };
         if config.dry_run {
             report.forecast = forecast.events.iter().map(ToString::to_string).collect();
             reports.push(report);
@@ -157,7 +158,7 @@ mod tests {
     async fn a_write_that_meets_a_conflict_is_repeated_unless_another_act_stands_there() {
         let act = LeaseAct::Pause(None);
         let config = Config {
-            act: Act::Lease { namespace: None, lease: "l".to_owned(), act: act.clone() },
+            act: Act::Lease { lease: "l".to_owned(), act: act.clone() },
             reason: None,
             dry_run: false,
             wait: Some(std::time::Duration::from_mins(1)),

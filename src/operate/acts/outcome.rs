@@ -125,8 +125,14 @@ pub(super) async fn wait(
         Ok(ActOutcome::Happened(text) | ActOutcome::Failed(text)) => text,
         Err(_) => {
             let holder = newest.record.holder.as_deref().unwrap_or("no process");
-            let advice = goal.advice();
-            format!("it has not happened yet: {holder} holds the Lease; check that {advice}")
+            let [name, namespace] =
+                [&newest.metadata.name, &newest.metadata.namespace].map(|name| name.as_deref().unwrap_or_default());
+            let advice = if newest.record.is_paused() {
+                format!("its elections are paused, which `hustings resume {name} --namespace {namespace}` ends")
+            } else {
+                format!("check that {}", goal.advice())
+            };
+            format!("it has not happened yet: {holder} holds the Lease; {advice}")
         }
     });
 }

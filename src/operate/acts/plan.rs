@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, pin_text};
-use hustings_core::election::{Ineligible, TransferRefusal};
+use hustings_core::election::{Ineligible, Reason, TransferRefusal};
 use hustings_core::model::{Annotation, Cause, Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
 
 use super::assist::{check_assist, check_unassist};
@@ -13,7 +13,7 @@ use super::scene::ActScene;
 use crate::base::hint::Hinted;
 use crate::base::nearest;
 use crate::base::terminal::visible;
-use crate::operate::assisted::Assistance;
+use crate::operate::assisted::{Assistance, Unassisted};
 use crate::predict::forecast::{Forecast, HolderForecast, Objects, forecast};
 
 /// The write of an act.
@@ -30,6 +30,8 @@ pub(super) struct ActPlan {
     pub(super) replaces: Option<String>,
     /// What the Lease then shows of an assisted holder.
     pub(super) assist: Option<Assistance>,
+    /// What keeps the act from taking effect.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Who asks, and why.
@@ -64,6 +66,16 @@ pub(super) fn plan(
     request: ActRequest<'_>,
     wall: WireTime,
 ) -> Result<ActPlan, Hinted> {
+    let (namespace, lease) = scene.key();
+    // In the hints, these words stand for the names.
+    let named = |hint: &str| {
+        let hint = hint.replace("LEASE", &format!("{lease} --namespace NAMESPACE"));
+        hint.replace("NAMESPACE", namespace)
+    };
+    plan_unnamed(scene, act, request, wall).map_err(|why| refused(why.to_string(), named(why.hint())))
+}
+
+fn plan_unnamed(scene: &ActScene, act: &LeaseAct, request: ActRequest<'_>, wall: WireTime) -> Result<ActPlan, Hinted> {
     let record = &scene.lease.record;
     let blank = LeaseWrite { enrol: Set::Keep, ..LeaseWrite::new(Purpose::Act, record) };
     let named = |reason: Option<&str>| ActRequest { reason, ..request }.asked_by();
@@ -145,9 +157,21 @@ pub(super) fn plan(
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));
     }
+    let warnings = pin_warning(act, &forecast).into_iter().collect();
     let assist = Assistance::of(key, &after, &scene.candidates, &scene.own_leases);
     let replaces = replaced(record, act);
-    Ok(ActPlan { write: Box::new(write), forecast, sentence, until, replaces, assist })
+    Ok(ActPlan { write: Box::new(write), forecast, sentence, until, replaces, assist, warnings })
+}
+
+/// Why the pinned candidate would not get the Lease.
+fn pin_warning(act: &LeaseAct, forecast: &Forecast) -> Option<String> {
+    let LeaseAct::Pin { candidate, .. } = act else { return None };
+    let verdict = forecast.verdicts.iter().find(|verdict| *verdict.candidate.name == **candidate)?;
+    let has_no_effect = matches!(
+        verdict.reason,
+        Reason::OnHold(_) | Reason::HolderLeftAlone(_) | Reason::RanksLast | Reason::Ineligible(_)
+    );
+    has_no_effect.then(|| format!("the Lease does not move to it now: {}", visible(&verdict.reason.to_string())))
 }
 
 /// Describes the acts in force on a Lease. The command prints them if another administrator was faster.
@@ -213,6 +237,13 @@ fn pause_text(request: ActRequest<'_>) -> Result<String, Hinted> {
 
 fn check_pause(scene: &ActScene, until: Option<WireTime>) -> Result<(), Hinted> {
     let record = &scene.lease.record;
+    let unassisted = Unassisted::of(scene.key(), record, &scene.candidates, &scene.own_leases);
+    if let Some(why @ Unassisted::OwnLease) = unassisted {
+        return Err(refused(
+            format!("{why}: without a leader, they elect nobody"),
+            "pause the Leases that they elect, which `hustings status` shows",
+        ));
+    }
     if scene.is_direct() && until.is_some() {
         return Err(refused(
             "the replicas elect among themselves (direct mode), so no controller can end the pause",
@@ -305,7 +336,7 @@ fn check_pin(candidate: &ReadCandidate, wall: WireTime) -> Result<(), Hinted> {
     if let Some(exclusion) = record.acts.exclusion(wall) {
         return Err(refused(
             format!("{} is excluded until {}", record.name, visible(&exclusion.to_string())),
-            format!("run `hustings include {}` first", record.name),
+            format!("run `hustings include {} --namespace NAMESPACE` first", record.name),
         ));
     }
     Ok(())
@@ -319,13 +350,20 @@ fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
     };
     let pin = format!("`hustings pin LEASE --to {name} --for 1h` moves the Lease and keeps it there");
     let hint = match why {
+        TransferRefusal::NoOther => {
+            "`hustings status LEASE` shows why; `hustings pin LEASE --to CANDIDATE --for 1h` moves the \
+             Lease to one that lives, but ranks below the holder"
+                .to_owned()
+        }
         TransferRefusal::Holds => "there is nothing to do".to_owned(),
         TransferRefusal::Outranked(_) | TransferRefusal::Ineligible(Ineligible::Outranked(_)) => pin,
         TransferRefusal::Ineligible(Ineligible::Damped | Ineligible::Forfeited) => {
             "wait until that has passed: `hustings explain LEASE` shows when".to_owned()
         }
         TransferRefusal::Ineligible(Ineligible::HolderPinned) => "run `hustings unpin LEASE` first".to_owned(),
-        TransferRefusal::Ineligible(Ineligible::Excluded(_)) => format!("run `hustings include {name}` first"),
+        TransferRefusal::Ineligible(Ineligible::Excluded(_)) => {
+            format!("run `hustings include {name} --namespace NAMESPACE` first")
+        }
         TransferRefusal::OnHold(Hold::Pause(_)) => "run `hustings resume LEASE` first".to_owned(),
         _ => "`hustings status LEASE` shows why each candidate does not lead".to_owned(),
     };
