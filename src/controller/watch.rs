@@ -20,20 +20,21 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use hustings_client::clock::Clock;
-use hustings_client::store::{AnswerTooLong, Pauses, watch_config};
+use hustings_client::store::{AnswerTooLong, Pauses, WatchRequests, watch_config};
 use hustings_core::election::NODE_LEASES;
 use kube::Client;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{Store, reflector};
 use kube::runtime::watcher::{self, Event};
-use prometheus_client::metrics::counter::Counter;
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio::sync::watch::{self, Receiver, Sender};
+use tokio::time::Instant;
 
 use self::reporter::WatchReporter;
 use super::namespaces::Namespaces;
+use super::outage::is_refusal;
 use super::stores::Stored;
 use super::watched::{Scope, WatchEvent, WatchedKind};
 use crate::serve::health::{Check, Health};
@@ -45,6 +46,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The pause between two discoveries while the API server does not serve a kind.
 const REDISCOVERY: Duration = Duration::from_secs(30);
+
+/// How old the objects may become while the server lists but begins no watch. A watch lasts half as long.
+const LONGEST_WITHOUT_WATCH: Duration = Duration::from_mins(2);
 
 /// How long a discovery may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -104,7 +108,11 @@ impl<K: WatchedKind> Watch<K> {
         let mut config = config::<K>(&scope);
         config.label_selector = labels.or(config.label_selector);
         let failures = reporter.failures::<K>();
-        let events = events::<K>(client, config, &scope, store.clone(), served.clone(), failures);
+        let requests = WatchRequests::new(move || {
+            failures.inc();
+        });
+        let mut begun = requests.begun();
+        let events = events::<K>(client, config, &scope, store.clone(), served.clone(), requests);
         let events = events.backoff(Pauses::new(SHORTEST_PAUSE, rng));
         let mut events =
             pin!(if K::IS_STORED { reflector(writer, events).left_stream() } else { events.right_stream() });
@@ -118,6 +126,10 @@ impl<K: WatchedKind> Watch<K> {
                     if may_continue && sender.send(WatchEvent::Listed(scope.clone(), K::RESOURCE)).await.is_err() {
                         return;
                     }
+                    continue;
+                }
+                Ok(()) = begun.changed() => {
+                    reporter.resume::<K>();
                     continue;
                 }
                 event = events.next() => event,
@@ -168,24 +180,26 @@ impl<K: WatchedKind> Watch<K> {
     }
 }
 
-/// Lists and watches for ever. A watcher that fails to resume never reports its recovery. After each failure a new
-/// watcher therefore starts, which lists first.
+/// Lists and watches for ever.
+///
+/// A busy server may soon begin the watch that it has just refused, so the watcher tries to resume. After any other
+/// failure a new watcher starts, which lists first.
 fn events<K: WatchedKind>(
     client: Client,
     config: watcher::Config,
     scope: &Scope,
     store: Store<Stored<K>>,
     served: Sender<Option<K::DynamicType>>,
-    failures: Counter,
+    requests: WatchRequests,
 ) -> impl Stream<Item = watcher::Result<Event<Stored<K>>>> + Send + use<K> {
-    // Pace the requests, since the watcher resumes at once after each stream, even after one that ends immediately.
-    let client = hustings_client::store::paced(client, "default");
-    let scope = scope.clone();
+    let (scope, begun) = (scope.clone(), requests.begun());
+    let heeding = requests.client(client.clone(), "default");
     let begin = move |config: &watcher::Config| {
-        stream::once(begin::<K>(client.clone(), config.clone(), scope.clone(), served.clone())).flatten().boxed()
+        let (client, heeding, scope, served) = (client.clone(), heeding.clone(), scope.clone(), served.clone());
+        stream::once(begin::<K>(client, heeding, config.clone(), scope, served)).flatten().boxed()
     };
-    stream::unfold((None, config), move |(watcher, mut config)| {
-        let (begin, store, failures) = (begin.clone(), store.clone(), failures.clone());
+    stream::unfold((None, config, Instant::now()), move |(watcher, mut config, mut heard_at)| {
+        let (begin, store, requests, begun) = (begin.clone(), store.clone(), requests.clone(), begun.clone());
         let mut watcher = watcher.unwrap_or_else(|| begin(&config));
         async move {
             loop {
@@ -193,11 +207,12 @@ fn events<K: WatchedKind>(
                     // The watcher resumes where the stream broke off. If that fails, the next event is the error.
                     Some(Err(watcher::Error::WatchFailed(error))) => {
                         tracing::debug!(resource = K::NAME, %error, "a watch broke off");
-                        failures.inc();
+                        requests.count_failure();
                     }
                     Some(Ok(event)) => {
+                        heard_at = Instant::now();
                         if let Some(event) = stored(event, &store) {
-                            return Some((Ok(event), (Some(watcher), config)));
+                            return Some((Ok(event), (Some(watcher), config, heard_at)));
                         }
                         tracing::debug!(resource = K::NAME, "ignored an object without a name");
                     }
@@ -205,13 +220,21 @@ fn events<K: WatchedKind>(
                         if is_too_long(&error) {
                             config.page_size = config.page_size.map(|size| (size / 10).max(1));
                         }
-                        return Some((Err(error), (None, config)));
+                        let fresh_at = heard_at.max(*begun.borrow());
+                        let resumes = may_resume(&error) && fresh_at.elapsed() < LONGEST_WITHOUT_WATCH;
+                        return Some((Err(error), (resumes.then_some(watcher), config, heard_at)));
                     }
                     None => watcher = begin(&config),
                 }
             }
         }
     })
+}
+
+/// Whether the server did not begin a watch, but may begin it soon.
+fn may_resume(error: &watcher::Error) -> bool {
+    let watcher::Error::WatchStartFailed(cause) = error else { return false };
+    !matches!(cause, kube::Error::Api(status) if is_refusal(status.code))
 }
 
 /// Whether a page of a list was too long, so that smaller pages are due.
@@ -221,9 +244,11 @@ fn is_too_long(error: &watcher::Error) -> bool {
 }
 
 /// Lists and watches the version of the kind that the server serves. If the server serves none, the stream reports an
-/// empty list and ends after a pause.
+/// empty list and ends after a pause. `heeding` sends the lists and watches. They may wait for a busy server, for which
+/// a discovery has no time.
 async fn begin<K: WatchedKind>(
     client: Client,
+    heeding: Client,
     config: watcher::Config,
     scope: Scope,
     served: Sender<Option<K::DynamicType>>,
@@ -231,7 +256,7 @@ async fn begin<K: WatchedKind>(
     let discovered = tokio::time::timeout(DISCOVERY_TIMEOUT, K::served(&client)).await;
     match discovered.unwrap_or_else(|_| Err(kube::Error::Service(NO_DISCOVERY.into()))) {
         Ok(Some(version)) => {
-            let api = K::api(client, &scope, &version);
+            let api = K::api(heeding, &scope, &version);
             served.send_replace(Some(version));
             watcher::watcher(api, config).boxed()
         }

@@ -92,7 +92,7 @@ controller_metrics! {
     missed_pings: Labelled<Counter> = series(Counter::default, Kind::ALL.map(Kind::label));
     /// List and watch requests that failed, and watches that broke off.
     watch_failures: Labelled<Counter> = series(Counter::default, Resource::ALL.map(Resource::label));
-    /// Watches that have had no complete list for 10 s; /readyz?verbose says since when and why.
+    /// Watches that could not list or watch for 10 s; /readyz?verbose says since when and why.
     unlisted: Labelled<Gauge> = series(Gauge::default, Resource::ALL.map(Resource::label));
     /// Objects in the watch caches of this process.
     watched_objects: Labelled<Gauge> = series(Gauge::default, Resource::ALL.map(Resource::label));

@@ -21,6 +21,7 @@ pub(crate) mod memory;
 mod native;
 pub(crate) mod shared;
 
+pub use crate::watch::requests::WatchRequests;
 pub use crate::watch::{Pauses, paced, watch_config};
 pub use answers::{AnswerTooLong, WrongAnswer};
 pub use contract::{Answer, Store, Versions, candidate_of, lease_of, reply_of};

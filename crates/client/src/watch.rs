@@ -3,6 +3,8 @@
 //! A watch may lag behind, and may die silently; a listener polls when the watch has been silent. Each watch ends after
 //! a minute, so that an overloaded API server loses its watches soon.
 
+pub(crate) mod requests;
+
 use std::fmt::Debug;
 use std::future::ready;
 use std::time::Duration;

@@ -25,8 +25,10 @@ pub(super) struct WatchReporter {
     namespaces: Namespaces,
     clock: Arc<dyn Clock>,
     was_listed: bool,
-    /// Since when the watch has no complete list.
+    /// Since when the watch cannot list or watch.
     outage: Option<Outage>,
+    /// Whether the server did not begin a watch. Then only a watch ends the outage: a server may list and begin no watch.
+    lacks_watch: bool,
     /// Why the last request of the outage failed.
     failure: Option<WatchFailure>,
     /// The number of objects in the store that the metrics include.
@@ -54,6 +56,7 @@ impl WatchReporter {
             clock: Arc::clone(&context.clock),
             was_listed: false,
             outage: Some(Outage::begin(&*context.clock)),
+            lacks_watch: false,
             failure: None,
             counted: 0,
         }
@@ -86,8 +89,12 @@ impl WatchReporter {
 
     /// A list is complete.
     pub(super) fn pass<K: WatchedKind>(&mut self, is_served: bool) {
-        self.end_outage::<K>();
         self.was_listed = true;
+        // What is not served has no watch.
+        if is_served && self.lacks_watch {
+            return;
+        }
+        self.end_outage::<K>();
         self.namespaces.note(&self.scope, K::RESOURCE, NamespaceListing::Listed);
         if let Some(crd) = &self.crd {
             crd.pass();
@@ -96,6 +103,13 @@ impl WatchReporter {
         if self.listed.pass_with(warning) {
             let does = if is_served { "listed and watched" } else { "not served by the API server" };
             tracing::info!(resource = K::NAME, scope = %self.scope, "{does}");
+        }
+    }
+
+    /// A watch has begun.
+    pub(super) fn resume<K: WatchedKind>(&mut self) {
+        if std::mem::take(&mut self.lacks_watch) {
+            self.pass::<K>(true);
         }
     }
 
@@ -113,6 +127,7 @@ impl WatchReporter {
         let listing = if is_forbidden { NamespaceListing::Forbidden } else { NamespaceListing::Unknown };
         self.namespaces.note(&self.scope, K::RESOURCE, listing);
         self.failure = Some(failure);
+        self.lacks_watch |= matches!(error, watcher::Error::WatchStartFailed(_));
         self.show::<K>();
         if K::OPTIONAL {
             // Elections do not wait for optional objects that the server refuses to list. It has answered, and the check
@@ -191,6 +206,7 @@ impl WatchReporter {
         if self.outage.take().is_some_and(|outage| outage.stage() > OutageStage::Short) {
             self.metrics.unlisted.get_or_create(&K::RESOURCE.label()).dec();
         }
+        self.lacks_watch = false;
         self.failure = None;
     }
 

@@ -1,5 +1,6 @@
 //! Tests of watches against a server with prepared answers.
 
+mod busy;
 mod outages;
 mod pods;
 
@@ -16,7 +17,7 @@ use rand::SeedableRng as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::cluster::testing::{Sent, cluster};
+use crate::base::cluster::testing::cluster;
 use crate::controller::status::Transitions;
 use crate::serve::metrics::Resource;
 
@@ -107,17 +108,6 @@ async fn each_list_is_compared_with_all_objects_even_after_one_that_failed() {
     };
     let removed = tokio::time::timeout(Duration::from_mins(1), removed).await;
     assert_eq!(removed.as_deref(), Ok("n/a"), "the list that failed showed it");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_lists_and_rejects_watches_gets_few_requests() {
-    let is_watch = |sent: &Sent| sent.path.contains("watch=true");
-    let (cluster, requests) = cluster(move |sent| Some(if is_watch(sent) { status(429) } else { list(&[]) }));
-    let (mut events, ..) = start(cluster.leases);
-    let minutes = Duration::from_mins(10);
-    let _ = tokio::time::timeout(minutes, async { while events.recv().await.is_some() {} }).await;
-    let lists = requests.lock().unwrap().iter().filter(|sent| !is_watch(sent)).count();
-    assert!((120..=250).contains(&lists), "{lists} lists in {minutes:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,7 +358,7 @@ async fn objects_that_make_a_page_too_long_are_listed_in_smaller_pages() {
         asked.lock().unwrap().extend(size);
         async move {
             if size.is_some_and(|size| size > 1) {
-                return Err(AnswerTooLong);
+                return Err(AnswerTooLong(8));
             }
             Ok(Response::new(Body::from(list(&["a"]).1.to_string().into_bytes())))
         }

@@ -23,12 +23,12 @@ use serde::de::IgnoredAny;
 use tower::BoxError;
 
 /// The longest answer, in bytes. It is in memory twice for a moment, and objects of 1.5 MB make a page of a list long.
-const LONGEST_ANSWER: usize = 32 << 20;
+pub(crate) const LONGEST_ANSWER: usize = 32 << 20;
 
 /// An answer that was given up, because it would take too much memory. A smaller page of a list may not.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the answer is longer than {} MiB", LONGEST_ANSWER >> 20)]
-pub struct AnswerTooLong;
+#[error("the answer is longer than {0} MiB")]
+pub struct AnswerTooLong(pub usize);
 
 /// Marks a request whose answer is checked already.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ pub(crate) async fn send_unchecked(
 ) -> Result<Response<Bytes>, kube::Error> {
     request.extensions_mut().insert(Checked);
     let (head, body) = client.send(request).await?.into_parts();
-    Ok(Response::from_parts(head, collected(body).await?))
+    Ok(Response::from_parts(head, collected(body, LONGEST_ANSWER).await?))
 }
 
 /// The body of a request; empty if it is a stream.
@@ -86,20 +86,20 @@ async fn check(answer: Response<Body>, expected: Expected) -> Result<Response<Ch
         let events = StreamBody::new(events(body, expected).map(|event| event.map(Frame::data)));
         return Ok(Response::from_parts(head, events.boxed_unsync()));
     }
-    let body = collected(body).await?;
+    let body = collected(body, LONGEST_ANSWER).await?;
     expected.check(&body).map_err(|wrong| kube::Error::Service(wrong.into()))?;
     Ok(Response::from_parts(head, Full::new(body).map_err(BoxError::from).boxed_unsync()))
 }
 
-/// The whole body of an answer.
-async fn collected(body: Body) -> Result<Bytes, kube::Error> {
+/// The whole body of an answer that has at most `longest` bytes.
+pub(crate) async fn collected(body: Body, longest: usize) -> Result<Bytes, kube::Error> {
     let of_body = |error: BoxError| {
         if error.is::<LengthLimitError>() {
-            return kube::Error::Service(AnswerTooLong.into());
+            return kube::Error::Service(AnswerTooLong(longest >> 20).into());
         }
         error.downcast::<kube::Error>().map_or_else(kube::Error::Service, |error| *error)
     };
-    Ok(Limited::new(body, LONGEST_ANSWER).collect().await.map_err(of_body)?.to_bytes())
+    Ok(Limited::new(body, longest).collect().await.map_err(of_body)?.to_bytes())
 }
 
 /// The events of a watch, each with its end of line, until one is wrong.

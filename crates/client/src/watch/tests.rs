@@ -2,6 +2,7 @@
 
 mod connections;
 mod pace;
+mod requests;
 
 use std::convert::Infallible;
 use std::pin::pin;
