@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use self::prometheus::Prometheus;
 use crate::controller::peer::Peer;
-use crate::controller::support::{World, eventually};
+use crate::controller::support::{Controller, World, eventually};
 
 const DASHBOARD: &str = include_str!("../../charts/hustings/dashboards/hustings.json");
 
@@ -110,6 +110,16 @@ async fn each_panel_shows_data_and_each_alert_fires_for_its_lease_and_resolves()
         println!("{panel}: {query}");
     }
     prometheus.resolves("HustingsHolderChangesTooOften").await;
+
+    // A controller whose account has no right.
+    world.plane.create_service_account(&world.namespace, "powerless").await.unwrap();
+    let kubeconfig = world.plane.kubeconfig_for_service_account(&world.namespace, "powerless").await.unwrap();
+    let powerless = Controller::start(&world.plane, &kubeconfig, &["--namespace", &world.namespace]).await;
+    prometheus.scrape(&[controller.address(), powerless.address()]);
+    prometheus.until_it_has(r#"ALERTS{alertname="HustingsUnlisted",resource="leases",alertstate="firing"}"#).await;
+    drop(powerless);
+    prometheus.scrape(&[controller.address()]);
+    prometheus.resolves("HustingsUnlisted").await;
 
     let summary = prometheus.fires("HustingsSecondController", None).await;
     assert_eq!(summary, "A second controller elects for 1 Leases beside the one in hustings-system");
