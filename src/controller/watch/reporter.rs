@@ -130,12 +130,8 @@ impl WatchReporter {
         self.lacks_watch |= matches!(error, watcher::Error::WatchStartFailed(_));
         self.show::<K>();
         if K::OPTIONAL {
-            // Elections do not wait for optional objects that the server refuses to list. It has answered, and the check
-            // keeps the answer.
-            is_refused.then(|| {
-                self.end_outage::<K>();
-                WatchEvent::Listed(self.scope.clone(), K::RESOURCE)
-            })
+            // Elections do not wait for optional objects that the server refuses to list. But somebody has asked for them.
+            is_refused.then(|| WatchEvent::Listed(self.scope.clone(), K::RESOURCE))
         } else {
             is_forbidden.then(|| WatchEvent::Refused(self.scope.clone(), K::RESOURCE))
         }
