@@ -51,7 +51,7 @@ use hustings_core::elector::Timing;
 use hustings_core::stand_in;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -169,6 +169,8 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         metrics: metrics.clone(),
         namespaces: namespaces.clone(),
         clock: Arc::clone(&clock),
+        // A page of large objects takes several times its length while it is parsed.
+        pages: Arc::new(Semaphore::new(1)),
     };
     let mut native_version = None;
     let mut stores = Stores::default();

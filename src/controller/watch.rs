@@ -28,8 +28,8 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{Store, reflector};
 use kube::runtime::watcher::{self, Event};
 use rand::rngs::StdRng;
-use tokio::sync::mpsc;
 use tokio::sync::watch::{self, Receiver, Sender};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use self::reporter::WatchReporter;
@@ -64,6 +64,8 @@ pub(super) struct WatchContext {
     pub(super) metrics: ControllerMetrics,
     pub(super) namespaces: Namespaces,
     pub(super) clock: Arc<dyn Clock>,
+    /// As many pages of their lists are in memory at a time.
+    pub(super) pages: Arc<Semaphore>,
 }
 
 /// The watch of one kind in one scope.
@@ -73,6 +75,7 @@ pub(super) struct Watch<K: WatchedKind> {
     rng: StdRng,
     writer: Writer<Stored<K>>,
     reporter: WatchReporter,
+    pages: Arc<Semaphore>,
     /// The label selector, if it is not that of the kind.
     labels: Option<String>,
 }
@@ -83,7 +86,8 @@ impl<K: WatchedKind> Watch<K> {
         let sender = context.sender.clone();
         let listed = context.health.check(scope.check(K::RESOURCE.as_str()));
         let reporter = WatchReporter::new(scope, listed, crd, context);
-        Self { sender, served: watch::channel(None).0, rng, writer: Writer::default(), reporter, labels: None }
+        let pages = Arc::clone(&context.pages);
+        Self { sender, served: watch::channel(None).0, rng, writer: Writer::default(), reporter, pages, labels: None }
     }
 
     /// Watches only the objects with these labels.
@@ -103,12 +107,12 @@ impl<K: WatchedKind> Watch<K> {
 
     /// Watches until the receiver is dropped.
     pub(super) async fn run(self, client: Client) {
-        let Self { sender, served, rng, writer, mut reporter, labels } = self;
+        let Self { sender, served, rng, writer, mut reporter, pages, labels } = self;
         let (scope, store) = (reporter.scope.clone(), writer.as_reader());
         let mut config = config::<K>(&scope);
         config.label_selector = labels.or(config.label_selector);
         let failures = reporter.failures::<K>();
-        let requests = WatchRequests::new(move || {
+        let requests = WatchRequests::new(pages, move || {
             failures.inc();
         });
         let mut begun = requests.begun();

@@ -48,6 +48,7 @@ fn context(sender: mpsc::Sender<WatchEvent>, health: &Health, metrics: &Controll
         metrics: metrics.clone(),
         namespaces: Namespaces::new(&[]),
         clock: TokioClock::shared(),
+        pages: Arc::new(Semaphore::new(1)),
     }
 }
 

@@ -7,6 +7,9 @@
 //! tables, are not checked.
 
 use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt, stream};
 use http::{Request, Response, StatusCode};
@@ -20,10 +23,18 @@ use hyper::body::Bytes;
 use kube::Client;
 use kube::client::Body;
 use serde::de::IgnoredAny;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::BoxError;
 
 /// The longest answer, in bytes. It is in memory twice for a moment, and objects of 1.5 MB make a page of a list long.
 pub(crate) const LONGEST_ANSWER: usize = 32 << 20;
+
+/// The longest page of a list of which only one is in memory at a time. An object is smaller.
+const LONGEST_PAGE: usize = 8 << 20;
+
+/// How long a page keeps its turn. A page that arrives more slowly continues without it, so that a connection that stalls
+/// does not delay the lists of other kinds and namespaces.
+const LONGEST_TURN: Duration = Duration::from_secs(10);
 
 /// An answer that was given up, because it would take too much memory. A smaller page of a list may not.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -33,6 +44,11 @@ pub struct AnswerTooLong(pub usize);
 /// Marks a request whose answer is checked already.
 #[derive(Clone, Copy)]
 struct Checked;
+
+/// Marks a request for a page of a list. Its body is read when the permit is free, and then at most [`LONGEST_PAGE`] long.
+/// The head is not awaited with the permit: the server may take its time.
+#[derive(Clone)]
+pub(crate) struct PageTurn(pub(crate) Arc<Semaphore>);
 
 pub(crate) type CheckedBody = UnsyncBoxBody<Bytes, BoxError>;
 
@@ -52,9 +68,10 @@ pub(crate) async fn send(client: &Client, mut request: Request<Body>) -> Result<
         None => Expected::of(&request, &sent(&request)),
         Some(Checked) => None,
     };
+    let turn = expected.is_some().then(|| request.extensions_mut().remove()).flatten();
     let answer = client.send(request).await?;
     match expected {
-        Some(expected) if is_success(answer.status()) => check(answer, expected).await,
+        Some(expected) if is_success(answer.status()) => check(answer, expected, turn).await,
         _ => Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync())),
     }
 }
@@ -80,15 +97,41 @@ fn is_success(status: StatusCode) -> bool {
     !status.is_client_error() && !status.is_server_error()
 }
 
-async fn check(answer: Response<Body>, expected: Expected) -> Result<Response<CheckedBody>, kube::Error> {
+async fn check(
+    answer: Response<Body>,
+    expected: Expected,
+    turn: Option<PageTurn>,
+) -> Result<Response<CheckedBody>, kube::Error> {
     let (head, body) = answer.into_parts();
     if expected.is_watch() {
         let events = StreamBody::new(events(body, expected).map(|event| event.map(Frame::data)));
         return Ok(Response::from_parts(head, events.boxed_unsync()));
     }
-    let body = collected(body, LONGEST_ANSWER).await?;
+    let (body, permit) = match turn {
+        Some(turn) => turn.collected(body).await?,
+        None => (collected(body, LONGEST_ANSWER).await?, None),
+    };
     expected.check(&body).map_err(|wrong| kube::Error::Service(wrong.into()))?;
-    Ok(Response::from_parts(head, Full::new(body).map_err(BoxError::from).boxed_unsync()))
+    // The turn ends when kube has taken the body, which it then parses at once.
+    let body = Full::new(body).map_err(move |never| -> BoxError {
+        let _permit = &permit;
+        match never {}
+    });
+    Ok(Response::from_parts(head, body.boxed_unsync()))
+}
+
+impl PageTurn {
+    async fn collected(self, body: Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), kube::Error> {
+        let permit = self.0.acquire_owned().await.ok();
+        let mut body = pin!(collected(body, LONGEST_PAGE));
+        match tokio::time::timeout(LONGEST_TURN, &mut body).await {
+            Ok(body) => Ok((body?, permit)),
+            Err(_) => {
+                drop(permit);
+                Ok((body.await?, None))
+            }
+        }
+    }
 }
 
 /// The whole body of an answer that has at most `longest` bytes.

@@ -10,11 +10,11 @@ use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::paced;
-use crate::store::answers::{LONGEST_ANSWER, collected};
+use crate::store::answers::{LONGEST_ANSWER, PageTurn, collected};
 use crate::store::connections::is_watch;
 
 /// The pause after the answer of a busy server that names none.
@@ -33,13 +33,16 @@ pub struct WatchRequests {
     count_failure: Arc<dyn Fn() + Send + Sync>,
     /// The server was busy, and gets no request before this instant.
     due: Arc<Mutex<Instant>>,
+    pages: Arc<Semaphore>,
 }
 
 impl WatchRequests {
-    /// The requests of a new watch. `count_failure` is called for each failure that costs the watch nothing.
-    pub fn new(count_failure: impl Fn() + Send + Sync + 'static) -> Self {
+    /// The requests of a new watch. `count_failure` is called for each failure that costs the watch nothing. All watches of
+    /// a process share the permits of `pages`: that many pages of their lists are in memory at a time.
+    pub fn new(pages: Arc<Semaphore>, count_failure: impl Fn() + Send + Sync + 'static) -> Self {
         let now = Instant::now();
-        Self { begun: watch::channel(now).0, count_failure: Arc::new(count_failure), due: Arc::new(Mutex::new(now)) }
+        let due = Arc::new(Mutex::new(now));
+        Self { begun: watch::channel(now).0, count_failure: Arc::new(count_failure), due, pages }
     }
 
     /// When the server last began a watch.
@@ -67,7 +70,10 @@ impl WatchRequests {
         // Other requests cost nothing but themselves.
         let is_later_page = request.uri().query().is_some_and(|query| query.contains("continue="));
         let mut tries = if is_later_page { TRIES } else { 1 };
-        let (head, _) = request.into_parts();
+        let (mut head, _) = request.into_parts();
+        if !is_watch {
+            head.extensions.insert(PageTurn(Arc::clone(&self.pages)));
+        }
         loop {
             let due = *self.due.lock().unwrap_or_else(PoisonError::into_inner);
             // Even a sleep until now takes a millisecond, and a long list needs many requests.

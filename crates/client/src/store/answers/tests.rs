@@ -319,3 +319,56 @@ async fn an_answer_that_would_take_too_much_memory_is_given_up() {
     let error = answer(request("GET", LEASES, &Value::Null), 200, list.to_string().as_bytes()).await.unwrap_err();
     assert!(error.ends_with("the answer is longer than 32 MiB"), "{error}");
 }
+
+/// A client whose requests for the Leases take turns, behind a server that answers with these bodies in order.
+fn taking_turns(bodies: Vec<CheckedBody>) -> Client {
+    let (turn, mut bodies) = (PageTurn(Arc::new(Semaphore::new(1))), bodies.into_iter());
+    let server = checked(Client::new(
+        tower::service_fn(move |_: Request<Body>| {
+            let body = bodies.next().unwrap();
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        }),
+        "n",
+    ));
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        request.extensions_mut().insert(turn.clone());
+        let server = server.clone();
+        async move { server.send(request).await }
+    });
+    Client::new(service, "n")
+}
+
+fn page(items: &[Value]) -> CheckedBody {
+    let list = list("coordination.k8s.io/v1", "LeaseList", items).to_string();
+    Full::from(list).map_err(|never| match never {}).boxed_unsync()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_page_is_in_memory_at_a_time_unless_it_arrives_slowly() {
+    let stalls = || StreamBody::new(stream::pending()).boxed_unsync();
+    let client = taking_turns(vec![page(&[]), page(&[]), page(&[]), stalls(), page(&[])]);
+    let send = || client.send(request("GET", LEASES, &Value::Null));
+    let limit = Duration::from_secs(1);
+    let first = send().await.unwrap();
+    assert!(tokio::time::timeout(limit, send()).await.is_err(), "the first page has not been taken");
+    first.into_body().collect().await.unwrap();
+    drop(send().await.unwrap());
+    let stalled = send();
+    let next = async {
+        tokio::time::sleep(limit).await;
+        let began = tokio::time::Instant::now();
+        send().await.map(|_| began.elapsed())
+    };
+    tokio::select! {
+        _ = stalled => unreachable!(),
+        waited = next => assert_eq!(waited.unwrap(), LONGEST_TURN.saturating_sub(limit)),
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_list_is_shorter_than_another_answer() {
+    let mut long = lease();
+    long["spec"]["holderIdentity"] = json!("a".repeat(LONGEST_PAGE));
+    let error = taking_turns(vec![page(&[long])]).send(request("GET", LEASES, &Value::Null)).await.unwrap_err();
+    assert!(error.to_string().ends_with("the answer is longer than 8 MiB"), "{error}");
+}

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
+use tokio::sync::Semaphore;
 
 use super::*;
 use crate::watch::requests::WatchRequests;
@@ -27,7 +28,8 @@ async fn requested(uri: &str, answers: &[(u16, &'static str)]) -> (u16, usize, u
         "n",
     );
     let counter = Arc::clone(&counted);
-    let client = WatchRequests::new(move || *counter.lock().unwrap() += 1).client(client, "n");
+    let client =
+        WatchRequests::new(Arc::new(Semaphore::new(1)), move || *counter.lock().unwrap() += 1).client(client, "n");
     let began = Instant::now();
     let answer = client.send(http::Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
     let numbers = (*given.lock().unwrap(), *counted.lock().unwrap());
