@@ -196,14 +196,14 @@ fn events<K: WatchedKind>(
     served: Sender<Option<K::DynamicType>>,
     requests: WatchRequests,
 ) -> impl Stream<Item = watcher::Result<Event<Stored<K>>>> + Send + use<K> {
-    let (scope, begun) = (scope.clone(), requests.begun());
+    let (scope, latest) = (scope.clone(), requests.begun());
     let heeding = requests.client(client.clone(), "default");
     let begin = move |config: &watcher::Config| {
         let (client, heeding, scope, served) = (client.clone(), heeding.clone(), scope.clone(), served.clone());
         stream::once(begin::<K>(client, heeding, config.clone(), scope, served)).flatten().boxed()
     };
     stream::unfold((None, config, Instant::now()), move |(watcher, mut config, mut heard_at)| {
-        let (begin, store, requests, begun) = (begin.clone(), store.clone(), requests.clone(), begun.clone());
+        let (begin, store, requests, latest) = (begin.clone(), store.clone(), requests.clone(), latest.clone());
         let mut watcher = watcher.unwrap_or_else(|| begin(&config));
         async move {
             loop {
@@ -224,7 +224,7 @@ fn events<K: WatchedKind>(
                         if is_too_long(&error) {
                             config.page_size = config.page_size.map(|size| (size / 10).max(1));
                         }
-                        let fresh_at = heard_at.max(*begun.borrow());
+                        let fresh_at = heard_at.max(*latest.borrow());
                         let resumes = may_resume(&error) && fresh_at.elapsed() < LONGEST_WITHOUT_WATCH;
                         return Some((Err(error), (resumes.then_some(watcher), config, heard_at)));
                     }

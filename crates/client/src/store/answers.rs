@@ -124,13 +124,11 @@ impl PageTurn {
     async fn collected(self, body: Body) -> Result<(Bytes, Option<OwnedSemaphorePermit>), kube::Error> {
         let permit = self.0.acquire_owned().await.ok();
         let mut body = pin!(collected(body, LONGEST_PAGE));
-        match tokio::time::timeout(LONGEST_TURN, &mut body).await {
-            Ok(body) => Ok((body?, permit)),
-            Err(_) => {
-                drop(permit);
-                Ok((body.await?, None))
-            }
+        if let Ok(body) = tokio::time::timeout(LONGEST_TURN, &mut body).await {
+            return Ok((body?, permit));
         }
+        drop(permit);
+        Ok((body.await?, None))
     }
 }
 

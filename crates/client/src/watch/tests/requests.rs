@@ -27,9 +27,9 @@ async fn requested(uri: &str, answers: &[(u16, &'static str)]) -> (u16, usize, u
         }),
         "n",
     );
-    let counter = Arc::clone(&counted);
+    let tally = Arc::clone(&counted);
     let client =
-        WatchRequests::new(Arc::new(Semaphore::new(1)), move || *counter.lock().unwrap() += 1).client(client, "n");
+        WatchRequests::new(Arc::new(Semaphore::new(1)), move || *tally.lock().unwrap() += 1).client(client, "n");
     let began = Instant::now();
     let answer = client.send(http::Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
     let numbers = (*given.lock().unwrap(), *counted.lock().unwrap());
