@@ -102,7 +102,10 @@ impl Cli {
             let access = self.global.access();
             let Some(named) = self.task.lease().and_then(|lease| lease.namespace.clone()) else { return Some(access) };
             if let Some(other) = access.namespace.filter(|other| *other != named) {
-                mistakes.add("LEASE", format!("is in namespace {named}, but --namespace is {other}: name only one"));
+                mistakes.add(
+                    "LEASE",
+                    format!("is in namespace {named}, but --namespace or HUSTINGS_NAMESPACE is {other}: name only one"),
+                );
             }
             Some(Access { namespace: Some(named), ..access })
         })

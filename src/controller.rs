@@ -169,7 +169,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         metrics: metrics.clone(),
         namespaces: namespaces.clone(),
         clock: Arc::clone(&clock),
-        // A page of large objects takes several times its length while it is parsed.
+        // Pages of large objects that arrive together would fill the memory.
         pages: Arc::new(Semaphore::new(1)),
     };
     let mut native_version = None;

@@ -1,6 +1,7 @@
 package hustings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ func (e *Elector) Wait(ctx context.Context) (*Term, error) { return e.nextTerm(c
 //
 // The context of lead is done when the term must end. The elector gives the Lease up only after lead, and everything that
 // [Term.Hold] has registered, has ended. If that does not happen within [Timing.StopGrace], this process no longer leads,
-// and its Lease expires. So it does if the server takes no release within 5 s after a stop has ended the work; Run then
-// returns nil, too. A return of lead on its own does not end the term: see [Term.Resign]. After the loss of a term, the
-// elector stands again.
+// and its Lease expires. So it does if the server takes no release soon after a stop has ended the work, within two request
+// timeouts and a second; Run then returns nil, too. A return of lead on its own does not end the term: see [Term.Resign].
+// After the loss of a term, the elector stands again.
 //
 // If lead panics, the elector gives the Lease up, for which it has 5 s, and then the panic continues in the caller of Run;
 // if Run has returned, it ends the process. An elector runs once.
@@ -82,7 +83,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 			e.stop("panicked")
 			select {
 			case <-e.ended.Done():
-			case <-time.After(releaseGrace):
+			case <-time.After(panicGrace):
 			}
 			panic(panics)
 		}
@@ -106,9 +107,15 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, term *
 	return fmt.Errorf("the elector of Lease %s will not lead again: %w", e.name, err)
 }
 
-// releaseGrace is how long a stopped elector whose work has ended, or has panicked, may take to give its Lease up. If it takes
-// longer, the Lease expires.
-const releaseGrace = 5 * time.Second
+// panicGrace is how long a process whose work has panicked may take to give its Lease up. If it takes longer, the Lease
+// expires.
+const panicGrace = 5 * time.Second
+
+// releaseGrace is how long a stopped elector whose work has ended may take to give its Lease up: one request may hang, and the
+// next one has a new connection.
+func (e *Elector) releaseGrace() time.Duration {
+	return 2*cmp.Or(e.timing.RequestTimeout, 5*time.Second) + time.Second
+}
 
 // A panicked is a panic of the work that continues in the caller of Run.
 type panicked struct {
@@ -135,6 +142,7 @@ func (e *Elector) stop(cause string) {
 // endAfterWork ends a stopped elector, whose last term this is, soon after the work has ended. The core alone would try to
 // release the Lease until it expires, and the process would wait for a server that is down.
 func (e *Elector) endAfterWork(last *Term) {
+	holds := last != nil && !last.isOver()
 	if last != nil {
 		select {
 		case <-last.work.idle:
@@ -144,9 +152,9 @@ func (e *Elector) endAfterWork(last *Term) {
 		}
 	}
 	select {
-	case <-time.After(releaseGrace):
-		if e.Err() == nil {
-			e.log.Warn("cannot give the Lease up: it expires", "after", releaseGrace)
+	case <-time.After(e.releaseGrace()):
+		if holds {
+			e.log.Warn("cannot give the Lease up: it expires")
 		}
 		e.die(ErrStopped)
 	case <-e.ended.Done():

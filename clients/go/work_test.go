@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -115,31 +116,48 @@ func TestAPanicOfTheWorkDoesNotWaitForAServerThatIsSilent(t *testing.T) {
 	})
 }
 
-// The Lease expires. Until the work has ended, the elector tries to keep it.
-func TestAStopDoesNotWaitLongForAServerThatIsDown(t *testing.T) {
-	server := testkit.NewServerWithLease(t)
-	options, log := testOptions(t, "a", steady)
-	var ended time.Time
-	r := startReplica(t, server, options, func(ctx context.Context, _ *Term) {
-		<-ctx.Done()
-		patches := server.Requests(http.MethodPatch, testkit.Leases+"/l")
-		testkit.Eventually(t, "renewals are tried", func() bool {
-			return server.Requests(http.MethodPatch, testkit.Leases+"/l") > patches
-		})
-		ended = time.Now()
-	})
-	r.awaitLeader(t)
-	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
+// Until the work has ended, the elector tries to keep the Lease.
+func TestAStopWaitsForASecondReleaseAndNotForAServerThatIsDown(t *testing.T) {
+	down := func(w http.ResponseWriter, _ *http.Request) bool {
 		testkit.Fail(w, http.StatusInternalServerError, "InternalError", "l")
 		return true
-	})
-	r.stop()
-	err := <-r.ended
-	if took := time.Since(ended); err != nil || took < releaseGrace || took > steady.RenewDeadline/2 {
-		t.Errorf("error %v, %s after the work", err, took)
 	}
-	if server.Holder("l") != "a" || !strings.Contains(log.String(), "it expires") {
-		t.Errorf("%q holds the Lease", server.Holder("l"))
+	var hung atomic.Bool
+	stalls := func(w http.ResponseWriter, r *http.Request) bool {
+		return r.Method == http.MethodPatch && !hung.Swap(true) && testkit.Silence(w, r)
+	}
+	for name, test := range map[string]struct {
+		fault  func(http.ResponseWriter, *http.Request) bool
+		during bool // the work
+		holder string
+	}{
+		"the server is down":         {down, true, "a"},
+		"one release gets no answer": {stalls, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := testkit.NewServerWithLease(t)
+			options, log := testOptions(t, "a", steady)
+			options.Timing.RequestTimeout = 2 * time.Second
+			var ended time.Time
+			r := startReplica(t, server, options, func(ctx context.Context, _ *Term) {
+				<-ctx.Done()
+				patches := server.Requests(http.MethodPatch, testkit.Leases+"/l")
+				for test.during && server.Requests(http.MethodPatch, testkit.Leases+"/l") == patches {
+					time.Sleep(10 * time.Millisecond)
+				}
+				ended = time.Now()
+			})
+			r.awaitLeader(t)
+			server.SetFault(test.fault)
+			r.stop()
+			err := <-r.ended
+			if took := time.Since(ended); err != nil || took > steady.RenewDeadline/2 {
+				t.Errorf("error %v, %s after the work", err, took)
+			}
+			if server.Holder("l") != test.holder || strings.Contains(log.String(), "it expires") != (test.holder == "a") {
+				t.Errorf("%q holds the Lease", server.Holder("l"))
+			}
+		})
 	}
 }
 

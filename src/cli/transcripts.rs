@@ -68,9 +68,9 @@ fn mistakes(error: &Hinted) -> String {
 }
 
 /// The access, the log and the configuration of a command.
-fn shown(Cli { global, task }: Cli) -> Result<String, Hinted> {
-    let (access, log) = (global.access(), global.log());
-    let config = match task {
+fn shown(cli: Cli) -> Result<String, Hinted> {
+    let (access, log) = (cli.access()?, cli.global.log());
+    let config = match cli.task {
         Task::Controller(flags) => config(|mistakes| flags.read(mistakes))?,
         Task::Campaign(flags) => config(|mistakes| flags.read(mistakes))?,
         #[cfg(target_os = "linux")]

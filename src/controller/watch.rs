@@ -64,7 +64,7 @@ pub(super) struct WatchContext {
     pub(super) metrics: ControllerMetrics,
     pub(super) namespaces: Namespaces,
     pub(super) clock: Arc<dyn Clock>,
-    /// As many pages of their lists are in memory at a time.
+    /// As many pages of their lists are received at a time.
     pub(super) pages: Arc<Semaphore>,
 }
 

@@ -19,6 +19,10 @@ func (h withAttrs) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, record)
 }
 
+func (h withAttrs) WithGroup(name string) slog.Handler {
+	return withAttrs{h.Handler.WithGroup(name), h.attrs}
+}
+
 func (h withAttrs) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return withAttrs{h.Handler, slices.Concat(h.attrs, attrs)}
 }

@@ -124,8 +124,8 @@ impl Listed {
 }
 
 impl Dispatcher {
-    /// Gives the own Lease up if this controller has led for long and could list no scope. It elects nobody, and another
-    /// controller may be able to list: the fault may be in the network of this node.
+    /// Gives the own Lease up if this controller has led for long and knows no complete list of any scope. It elects nobody,
+    /// and another controller may be able to list: the fault may be in the network of this node.
     pub(super) fn resign_without_lists(&mut self) {
         if !self.leads || self.scopes.is_any_listed() {
             self.useless_since = None;

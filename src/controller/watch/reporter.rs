@@ -171,6 +171,8 @@ impl WatchReporter {
         let is_long = stage > OutageStage::Short && !is_refused;
         let message = if is_long { outage.describe(reason) } else { reason.to_owned() };
         let passes = match stage {
+            // The list is complete, and a busy server may begin the watch soon.
+            OutageStage::Short if self.lacks_watch && self.was_listed && !is_refused => true,
             _ if !K::OPTIONAL => self.is_tolerated(stage, is_refused),
             // The objects of an earlier list are still known.
             OutageStage::Short => is_refused || self.was_listed,

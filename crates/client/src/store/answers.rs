@@ -29,12 +29,12 @@ use tower::BoxError;
 /// The longest answer, in bytes. It is in memory twice for a moment, and objects of 1.5 MB make a page of a list long.
 pub(crate) const LONGEST_ANSWER: usize = 32 << 20;
 
-/// The longest page of a list of which only one is in memory at a time. An object is smaller.
+/// The longest page of a list of which only one is received at a time. An object is smaller.
 const LONGEST_PAGE: usize = 8 << 20;
 
 /// How long a page keeps its turn. A page that arrives more slowly continues without it, so that a connection that stalls
 /// does not delay the lists of other kinds and namespaces.
-const LONGEST_TURN: Duration = Duration::from_secs(10);
+const LONGEST_TURN: Duration = Duration::from_secs(2);
 
 /// An answer that was given up, because it would take too much memory. A smaller page of a list may not.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -112,7 +112,7 @@ async fn check(
         None => (collected(body, LONGEST_ANSWER).await?, None),
     };
     expected.check(&body).map_err(|wrong| kube::Error::Service(wrong.into()))?;
-    // The turn ends when kube has taken the body, which it then parses at once.
+    // The turn ends when kube has taken the body.
     let body = Full::new(body).map_err(move |never| -> BoxError {
         let _permit = &permit;
         match never {}

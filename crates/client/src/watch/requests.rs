@@ -38,7 +38,7 @@ pub struct WatchRequests {
 
 impl WatchRequests {
     /// The requests of a new watch. `count_failure` is called for each failure that costs the watch nothing. All watches of
-    /// a process share the permits of `pages`: that many pages of their lists are in memory at a time.
+    /// a process share the permits of `pages`: that many pages of their lists are received at a time.
     pub fn new(pages: Arc<Semaphore>, count_failure: impl Fn() + Send + Sync + 'static) -> Self {
         let now = Instant::now();
         let due = Arc::new(Mutex::new(now));

@@ -44,7 +44,8 @@ pub struct Config {
     /// How long a verdict must last before a status shows it, if no decision depends on that status. This is longer
     /// than a change of holders takes, so that status writes do not delay the change.
     pub status_rest: Duration,
-    /// The first pause after a failed request. Each further failure doubles it up to `requeue`.
+    /// The first pause after a failed request. Each further failure doubles it up to `requeue`; that of a status,
+    /// for which no election waits, up to a minute.
     pub backoff: Duration,
     /// Which evidence of a holder's death counts.
     pub evidence: EvidenceConfig,

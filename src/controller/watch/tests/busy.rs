@@ -53,6 +53,7 @@ async fn a_refused_watch_resumes_without_a_list_when_the_server_asked_for_it() {
         let (_events, health, metrics) = start(client);
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert_eq!(metrics.watch_failures.get_or_create(&Resource::Candidates.label()).get(), 1);
+        assert!(health.readiness().ready, "{asked}: it was listed just now");
         begins.send(true).unwrap();
         tokio::time::sleep(Duration::from_secs(50)).await;
         let received = received.lock().unwrap();

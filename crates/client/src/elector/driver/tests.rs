@@ -204,14 +204,18 @@ async fn the_first_record_of_a_term_contains_the_key_and_the_log_its_beginning()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_elector_pauses_for_as_long_as_the_server_asks() {
-    for (seconds, expected) in [(None, 5..=9), (Some(4), 1..=3)] {
+async fn a_standby_pauses_for_as_long_as_the_server_asks_and_a_holder_for_a_retry_period() {
+    for (holds, seconds, expected) in
+        [(true, None, 6..=9), (true, Some(4), 4..=6), (false, None, 3..=5), (false, Some(4), 1..=2)]
+    {
         let (server, campaign) = started();
-        campaign.leadership().wait_until_leader().await.unwrap();
+        if holds {
+            campaign.leadership().wait_until_leader().await.unwrap();
+        }
         server.lock().unwrap().fault = Some(Fault { code: 429, retry_after_seconds: seconds });
         sleep(Duration::from_secs(9)).await;
         let asked = server.lock().unwrap().faults;
-        assert!(expected.contains(&asked), "{asked} requests in 9 s, although asked for {seconds:?}");
+        assert!(expected.contains(&asked), "{asked} requests in 9 s, although asked for {seconds:?}; holds: {holds}");
     }
 }
 

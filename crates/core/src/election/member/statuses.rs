@@ -6,6 +6,8 @@
 //! does not contradict its own observations. Where a contradiction remains, it writes its status again after a pause that
 //! doubles.
 
+use std::time::Duration;
+
 use super::{Member, Response};
 use crate::election::backoff::Backoff;
 use crate::election::damping::Damping;
@@ -13,6 +15,9 @@ use crate::election::fingerprint::Fingerprint;
 use crate::election::ineffective::{Part, RevertedWrites};
 use crate::election::{CandidateVerdict, Config, Write};
 use crate::model::{CandidateRecord, CandidateState, Condition, Moment, Now, RecordedStatus};
+
+/// The longest pause after a status could not be written.
+const LONGEST_STATUS_PAUSE: Duration = Duration::from_mins(1);
 
 /// How many statuses are remembered: the one in flight, the one that waits, and those that they replace.
 const MOST_REMEMBERED: usize = 4;
@@ -78,7 +83,7 @@ impl Member {
     /// The write of its status failed.
     pub(in crate::election) fn fail_status(&mut self, now: Moment, config: &Config) {
         // Elections do not need it, and a missing permission concerns all candidates.
-        self.statuses.backoff.fail_up_to(config.validity, now, config);
+        self.statuses.backoff.fail_up_to(LONGEST_STATUS_PAUSE, now, config);
         self.statuses.shown = None;
     }
 
