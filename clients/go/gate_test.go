@@ -273,10 +273,7 @@ func TestAWriteIsNotRepeatedInAnotherTerm(t *testing.T) {
 	options, _ := testOptions(t, "a", steady)
 	r := startReplica(t, server, options, nil)
 	r.awaitLeader(t)
-	gate, err := r.Gate(GateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate, _ := gateOf(t, r.Elector, GateOptions{})
 	busy := gate.Wrap(roundTrip(func(request *http.Request) (*http.Response, error) {
 		header := http.Header{"Retry-After": {"1"}}
 		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: header, Body: http.NoBody, Request: request}, nil
@@ -303,10 +300,7 @@ func TestAnUpgradeLeavesNothingBehindWhenItIsClosed(t *testing.T) {
 	options, _ := testOptions(t, "a", steady)
 	r := startReplica(t, server, options, nil)
 	r.awaitLeader(t)
-	gate, err := r.Gate(GateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate, _ := gateOf(t, r.Elector, GateOptions{})
 	near, _ := net.Pipe()
 	var sent context.Context
 	transport := gate.Wrap(roundTrip(func(request *http.Request) (*http.Response, error) {
