@@ -344,7 +344,7 @@ fn page(items: &[Value]) -> CheckedBody {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_page_is_in_memory_at_a_time_unless_it_arrives_slowly() {
+async fn one_page_is_received_at_a_time_unless_it_arrives_slowly() {
     let stalls = || StreamBody::new(stream::pending()).boxed_unsync();
     let client = taking_turns(vec![page(&[]), page(&[]), page(&[]), stalls(), page(&[])]);
     let send = || client.send(request("GET", LEASES, &Value::Null));

@@ -51,6 +51,17 @@ fn a_renewal_older_than_the_ping_is_no_proof() {
 }
 
 #[test]
+fn a_status_that_cannot_be_written_waits_longer_than_a_request_that_an_election_needs() {
+    let (mut member, config) = (pinged(900).0, Config::default());
+    for _ in 0..20 {
+        member.fail_status(at(5), &config);
+        member.fail_request(at(5), &config);
+    }
+    assert_eq!(member.status_rests_until(&RecordedStatus::default(), at(5)), Some(at(65)));
+    assert_eq!(member.backoff.until(at(5)), Some(at(5).after(config.requeue)));
+}
+
+#[test]
 fn a_ping_that_may_equal_another_controllers_is_repeated_once() {
     let (mut member, landed) = pinged(1_000);
     observe(&mut member, landed, WRITTEN, 2);
