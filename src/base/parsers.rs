@@ -21,26 +21,34 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
     kind: &'static str,
     values: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
-    OneOf { kind, values }
+    OneOf { kind, values, synonyms: &[] }
 }
 
-/// The parser that [`one_of`] returns. Unlike a function, it also lists the values for completion.
+/// A parser for one of these output formats. Some commands name the format for people one way, some the other.
+pub(crate) fn output_format<T: Clone + Send + Sync + 'static>(
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    OneOf { kind: "an output format", values, synonyms: &["text", "table"] }
+}
+
+/// The parser of [`one_of`] and [`output_format`]. Unlike a function, it also lists the values for completion.
 #[derive(Clone)]
 struct OneOf<T: 'static> {
     kind: &'static str,
     values: &'static [(&'static str, T)],
+    /// Words of the same meaning.
+    synonyms: &'static [&'static str],
 }
 
 impl<T: Clone + Send + Sync + 'static> TypedValueParser for OneOf<T> {
     type Value = T;
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
-        let Self { kind, values } = *self;
-        // Some commands name the format for people one way, some the other.
-        let is_for_people = move |text: &str| kind == "an output format" && matches!(text, "text" | "table");
+        let Self { kind, values, synonyms } = *self;
         let parse = move |text: &str| {
             let text = text.trim();
-            let found = values.iter().find(|(name, _)| *name == text || is_for_people(name) && is_for_people(text));
+            let means = |name| name == text || [name, text].iter().all(|word| synonyms.contains(word));
+            let found = values.iter().find(|(name, _)| means(*name));
             found.map(|(_, value)| value.clone()).ok_or_else(|| {
                 let mut names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
                 let last = names.pop().unwrap_or_default();

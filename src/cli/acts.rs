@@ -9,7 +9,7 @@ use hustings_core::model::{Transfer, WireTime};
 use super::mistakes::Mistakes;
 use crate::base::duration;
 use crate::base::output::Output;
-use crate::base::parsers::{namespace_name, object_name, one_of, value};
+use crate::base::parsers::{namespace_name, object_name, output_format, value};
 use crate::operate::acts::{Act, ActExpiry, Config, LeaseAct, Targets};
 
 /// The longest reason, in characters. The text of events and statuses is limited.
@@ -55,7 +55,7 @@ pub struct ActFlags {
     pub timeout: Duration,
     /// The output format: text or json, which is one object per line
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &Output::NAMES))]
+        value_parser = output_format(&Output::NAMES))]
     pub output: Output,
 }
 

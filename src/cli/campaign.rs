@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Mistakes;
 use crate::base::output::Output;
-use crate::base::parsers::one_of;
+use crate::base::parsers::output_format;
 use crate::stand::campaign::Config;
 use crate::stand::candidacy::Candidacy;
 
@@ -24,7 +24,7 @@ pub struct CampaignFlags {
     pub candidacy: Candidacy,
     /// The format of the lines: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &Output::NAMES))]
+        value_parser = output_format(&Output::NAMES))]
     pub output: Output,
 }
 

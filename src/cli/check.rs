@@ -3,13 +3,13 @@
 use clap::Args;
 
 use crate::base::output::Output;
-use crate::base::parsers::one_of;
+use crate::base::parsers::output_format;
 
 /// The flags of `hustings check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckFlags {
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &Output::NAMES))]
+        value_parser = output_format(&Output::NAMES))]
     pub output: Output,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::acts::{LeasePath, lease_path};
 use crate::base::output::Output;
-use crate::base::parsers::{at_most, one_of, value};
+use crate::base::parsers::{at_most, output_format, value};
 
 /// The longest wait for a renewal: the longest lease.
 pub(super) const LONGEST_WATCH: Duration = Duration::from_hours(1);
@@ -23,6 +23,6 @@ pub struct ExplainFlags {
     pub watch_for: Option<Duration>,
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &Output::NAMES))]
+        value_parser = output_format(&Output::NAMES))]
     pub output: Output,
 }

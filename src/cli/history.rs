@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::acts::{LeasePath, lease_path};
 use crate::base::output::Output;
-use crate::base::parsers::{one_of, value};
+use crate::base::parsers::{output_format, value};
 
 /// The flags of `hustings history`.
 #[derive(Args, Clone, Debug)]
@@ -14,6 +14,6 @@ pub struct HistoryFlags {
     pub lease: LeasePath,
     /// The output format: table or json
     #[arg(long, short, value_name = "FORM", default_value = "table",
-        value_parser = one_of("an output format", &[("table", Output::Text), ("json", Output::Json)]))]
+        value_parser = output_format(&[("table", Output::Text), ("json", Output::Json)]))]
     pub output: Output,
 }

@@ -9,7 +9,7 @@ use hustings_core::model::Version;
 use super::acts::{LeasePath, lease_path};
 use super::mistakes::Mistakes;
 use crate::base::output::Output;
-use crate::base::parsers::{at_most, one_of, value, whole_seconds};
+use crate::base::parsers::{at_most, one_of, output_format, value, whole_seconds};
 use crate::operate::rollout::{Config, Order};
 use crate::predict::simulation::MOST_REPLICAS;
 
@@ -57,7 +57,7 @@ pub struct RolloutFlags {
     pub direct: bool,
     /// The output format: text or json
     #[arg(long, short, value_name = "FORM", default_value = "text",
-        value_parser = one_of("an output format", &Output::NAMES))]
+        value_parser = output_format(&Output::NAMES))]
     pub output: Output,
 }
 

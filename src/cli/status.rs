@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::acts::{LeasePath, lease_path};
 use super::mistakes::Mistakes;
-use crate::base::parsers::{one_of, value};
+use crate::base::parsers::{output_format, value};
 use crate::operate::status::{Config, StatusOutput};
 
 /// The flags of `hustings status`.
@@ -20,7 +20,7 @@ pub struct StatusFlags {
     #[arg(long, short)]
     pub watch: bool,
     /// The output format: table, wide, json, yaml or name
-    #[arg(long, short, value_name = "FORM", default_value = "table", value_parser = one_of("an output format", &OUTPUTS))]
+    #[arg(long, short, value_name = "FORM", default_value = "table", value_parser = output_format(&OUTPUTS))]
     pub output: StatusOutput,
 }
 

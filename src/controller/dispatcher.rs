@@ -91,8 +91,6 @@ pub(super) struct Dispatcher {
     in_flight: JoinMap<LeaseKey, Vec<Observation>>,
     statuses: Statuses,
     leads: bool,
-    /// Since when this controller has led although it could list no scope.
-    useless_since: Option<Instant>,
 }
 
 impl DispatcherParts {
@@ -121,7 +119,6 @@ impl Dispatcher {
             queue: Queue::new(),
             in_flight: JoinMap::new(),
             leads: false,
-            useless_since: None,
         }
     }
 
@@ -141,8 +138,7 @@ impl Dispatcher {
                 _ = tick.tick() => {
                     self.measure();
                     self.publish_controller();
-                    self.forget_refused();
-                    self.resign_without_lists();
+                    self.act_on_missing_lists();
                     self.labels.iter_mut().for_each(LeaderLabels::start_due);
                 }
                 Some(()) = OptionFuture::from(self.parts.reporting.page.as_ref().map(PagePublisher::due)) => {

@@ -22,7 +22,11 @@ pub(super) const FORGET_AFTER: Duration = Duration::from_mins(61);
 const LONGEST_USELESS_TERM: Duration = Duration::from_mins(1);
 
 /// All scopes.
-pub(super) struct Scopes(HashMap<Scope, Listed>);
+pub(super) struct Scopes {
+    listed: HashMap<Scope, Listed>,
+    /// Since when this controller has led although it could list none of them.
+    useless_since: Option<Instant>,
+}
 
 /// The state of the lists in one scope.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,12 +51,12 @@ impl Scopes {
     pub(super) fn new(scopes: &[Scope], native: bool) -> Self {
         let missing = ListState::default();
         let listed = Listed { leases: missing, candidates: missing, native: !native, refused_since: None };
-        Self(scopes.iter().map(|scope| (scope.clone(), listed)).collect())
+        Self { listed: scopes.iter().map(|scope| (scope.clone(), listed)).collect(), useless_since: None }
     }
 
     /// The list of a kind is complete, or elections no longer wait for it. Returns whether elections that waited may go on.
     pub(super) fn note_listed(&mut self, scope: &Scope, kind: Resource) -> bool {
-        let Some(listed) = self.0.get_mut(scope) else { return false };
+        let Some(listed) = self.listed.get_mut(scope) else { return false };
         let before = *listed;
         match listed.list(kind) {
             Some(list) => {
@@ -67,7 +71,7 @@ impl Scopes {
     /// The server refuses to list or watch a kind that elections need. Returns whether nothing in the scope is known any
     /// more.
     pub(super) fn note_refused(&mut self, scope: &Scope, kind: Resource) -> bool {
-        let Some(listed) = self.0.get_mut(scope) else { return false };
+        let Some(listed) = self.listed.get_mut(scope) else { return false };
         if let Some(list) = listed.list(kind) {
             list.is_refused = true;
         }
@@ -86,9 +90,13 @@ impl Scopes {
         self.of(namespace).all(Listed::is_complete)
     }
 
-    /// Whether elections are possible in any scope.
-    fn is_any_listed(&self) -> bool {
-        self.0.values().any(Listed::is_complete)
+    /// Whether this controller, if it `leads`, has led for long and knows no complete list of any scope.
+    fn is_term_useless(&mut self, leads: bool) -> bool {
+        if !leads || self.listed.values().any(Listed::is_complete) {
+            self.useless_since = None;
+            return false;
+        }
+        self.useless_since.get_or_insert_with(Instant::now).elapsed() >= LONGEST_USELESS_TERM
     }
 
     /// Whether the server refuses to list both kinds that elections in this namespace need.
@@ -99,11 +107,11 @@ impl Scopes {
     /// The scopes that were refused for so long that no process can rely on a Lease there.
     fn forgettable(&self) -> Vec<Scope> {
         let is_old = |listed: &Listed| listed.refused_since.is_some_and(|since| since.elapsed() >= FORGET_AFTER);
-        self.0.iter().filter(|(_, listed)| is_old(listed)).map(|(scope, _)| scope.clone()).collect()
+        self.listed.iter().filter(|(_, listed)| is_old(listed)).map(|(scope, _)| scope.clone()).collect()
     }
 
     fn of<'s>(&'s self, namespace: &'s str) -> impl Iterator<Item = &'s Listed> {
-        self.0.iter().filter(|(scope, _)| scope.contains(namespace)).map(|(_, listed)| listed)
+        self.listed.iter().filter(|(scope, _)| scope.contains(namespace)).map(|(_, listed)| listed)
     }
 }
 
@@ -124,15 +132,14 @@ impl Listed {
 }
 
 impl Dispatcher {
-    /// Gives the own Lease up if this controller has led for long and knows no complete list of any scope. It elects nobody,
-    /// and another controller may be able to list: the fault may be in the network of this node.
-    pub(super) fn resign_without_lists(&mut self) {
-        if !self.leads || self.scopes.is_any_listed() {
-            self.useless_since = None;
-        } else if self.useless_since.get_or_insert_with(Instant::now).elapsed() >= LONGEST_USELESS_TERM {
+    /// Acts on lists that have been missing for long.
+    pub(super) fn act_on_missing_lists(&mut self) {
+        self.forget_refused();
+        // It elects nobody, and another controller may be able to list: the fault may be in the network of this node.
+        if self.scopes.is_term_useless(self.leads) {
             let seconds = LONGEST_USELESS_TERM.as_secs();
             tracing::warn!("could not list Leases and candidates for {seconds} s, so another controller may elect");
-            self.useless_since = None;
+            self.scopes.useless_since = None;
             self.parts.leading.resign();
         }
     }
